@@ -1,0 +1,161 @@
+"""The exception tree, and the boundary where a failure gets an owner.
+
+    Exception
+    └── ProctorError              something that is said in one message, with a hint
+        ├── UsageError            wrong options, names or files: nothing started (exit 2)
+        │   ├── UnknownName       a name that nobody registered; names the nearest known
+        │   ├── MissingPackage    an optional package is not installed; has the exact install line
+        │   └── PluginLoadError   a plugin is registered and cannot be loaded; names its distribution
+        ├── NothingToRun          no task matches, or the benchmark is empty (exit 4)
+        ├── StoreError            results cannot be read or written
+        │   ├── JournalLocked     another process writes this journal
+        │   └── JournalDamaged    a journal cannot be read up to its last complete event
+        └── InternalError         a bug of ours: the run directory is kept and named (exit 70)
+    └── Fault                     what a plugin may raise to choose the code of the issue itself
+        └── SkipTask              the task does not apply: skipped, no score
+
+Plugins raise plain exceptions. `boundary(owner, phase)` turns whatever crosses it into a `Fault` with a code of the
+table; a `Fault` passes unchanged.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from proctor.model.attempt import Issue, Phase, issue_of
+
+
+class ProctorError(Exception):
+    """Something that is said to a person: lower case, what failed, on what, why; `hint` is an action."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(ProctorError):
+    """Wrong options, names or files; nothing was started."""
+
+
+class UnknownName(UsageError):
+    """A name that nobody registered."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, list_with: str) -> None:
+        near = nearest(name, known)
+        middle = f"; did you mean `{near}`?" if near else ""
+        super().__init__(f"unknown {kind} `{name}`{middle}", hint=f"`{list_with}` lists all")
+        self.nearest = near
+
+
+class MissingPackage(UsageError):
+    """An optional package is not installed."""
+
+    def __init__(self, what: str, package: str, *, install: str) -> None:
+        super().__init__(f"{what} needs the package `{package}`, which is not installed", hint=f"run `{install}`")
+
+
+class PluginLoadError(UsageError):
+    """A plugin is registered and cannot be loaded."""
+
+
+class NothingToRun(ProctorError):
+    """No task matches, or the benchmark is empty."""
+
+
+class StoreError(ProctorError):
+    """Results cannot be read or written."""
+
+
+class JournalLocked(StoreError):
+    """Another process writes this journal."""
+
+
+class JournalDamaged(StoreError):
+    """A journal cannot be read up to its last complete event."""
+
+
+class InternalError(ProctorError):
+    """A bug of ours."""
+
+
+class Fault(Exception):
+    """A failure with a code of the table (`proctor.model.codes`); plugins may raise it to choose the code.
+
+    Raises `KeyError` for a code that is not in the table.
+    """
+
+    def __init__(self, code: str, message: str, *, phase: Phase | None = None) -> None:
+        super().__init__(message)
+        self.issue = issue_of(code, message, phase)
+
+    @property
+    def code(self) -> str:
+        """The code of the issue."""
+        return self.issue.code
+
+
+class SkipTask(Exception):
+    """The task does not apply here: the attempt is skipped and has no score."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, or None when none is near."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return folded[found[0]] if found else None
+
+
+def describe(error: BaseException) -> str:
+    """Return `Type: text` of an exception on one line, also of one whose own text conversion raises."""
+    try:
+        text = str(error)
+    except BaseException as broken:  # the text of a plugin's exception is a plugin's code
+        text = f"<its text cannot be shown: {type(broken).__name__}>"
+    text = " ".join(text.split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+CODE_OF_PHASE: dict[Phase, str] = {
+    Phase.OPEN: "provider.open_failed",
+    Phase.SETUP: "task.setup_failed",
+    Phase.AGENT: "harness.crashed",
+    Phase.COLLECT: "collect.failed",
+    Phase.GRADE: "grader.crashed",
+    Phase.DISPOSE: "dispose.failed",
+}
+"""The code of an exception that says nothing of itself, by the phase in which it crossed the boundary."""
+
+
+def fault_of(error: BaseException, phase: Phase, code: str | None = None) -> Fault:
+    """Return `error` as a fault: unchanged if it is one, else with `code`, else with the code of the phase."""
+    if isinstance(error, Fault):
+        return Fault(error.issue.code, error.issue.message, phase=error.issue.phase or phase)
+    return Fault(code or CODE_OF_PHASE[phase], describe(error), phase=phase)
+
+
+@contextmanager
+def boundary(phase: Phase, code: str | None = None) -> Iterator[None]:
+    """Turn what escapes a plugin into a `Fault`; `SkipTask`, cancellation and timeouts pass unchanged.
+
+    Whatever a plugin raises is data here, `BaseException` included, except what belongs to the interpreter
+    (`KeyboardInterrupt`, `SystemExit` of the main thread are still turned: a plugin must not end the run).
+    """
+    import asyncio
+
+    try:
+        yield
+    except (asyncio.CancelledError, SkipTask, TimeoutError):
+        raise
+    except BaseException as error:
+        fault = fault_of(error, phase, code)
+        if fault is error:
+            raise
+        raise fault from error
+
+
+def issue_from(error: Fault) -> Issue:
+    """Return the issue of a fault."""
+    return error.issue

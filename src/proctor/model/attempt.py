@@ -1,0 +1,181 @@
+"""What happens to an attempt: phases, issues, verdicts, usage, grades and results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from proctor.model.codes import Owner, Severity, code_row
+
+
+class Phase(StrEnum):
+    """A bounded stage of a try, in this order (`dispose` comes before `grade` where grading is none or fresh)."""
+
+    OPEN = "open"
+    SETUP = "setup"
+    AGENT = "agent"
+    COLLECT = "collect"
+    GRADE = "grade"
+    DISPOSE = "dispose"
+
+
+class Verdict(StrEnum):
+    """What an attempt came to: `failed` is the agent's doing, `errored` ours or a vendor's."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+class GradingMode(StrEnum):
+    """Where grading happens: without a sandbox, in a new one, or in the agent's."""
+
+    NONE = "none"
+    FRESH = "fresh"
+    REUSE = "reuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A recorded problem. Decisions go by `code`; `message` is for people and for the user's own patterns."""
+
+    code: str
+    message: str
+    severity: Severity
+    owner: Owner
+    phase: Phase | None = None
+
+    @property
+    def fatal(self) -> bool:
+        """Whether there is no valid result because of it."""
+        return self.severity is Severity.FATAL
+
+
+def issue_of(code: str, message: str, phase: Phase | None = None) -> Issue:
+    """Make an issue with the severity and owner that the table of codes gives to `code`.
+
+    Raises `KeyError` for a code that is not in the table.
+    """
+    row = code_row(code)
+    return Issue(code=code, message=message, severity=row.severity, owner=row.owner, phase=phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of model calls by kind, disjoint except where said; `None` in `cost_usd` is unknown, never free.
+
+    `input_tokens` counts what was neither read from nor written to a cache. `reasoning_tokens` are part of
+    `output_tokens`.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum of both; a cost is known only if the cost of each side that made calls is."""
+        if not other.calls:
+            return self
+        if not self.calls:
+            return other
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a grader looked at."""
+
+    label: str
+    ok: bool
+    expected: str | None = None
+    actual: str | None = None
+    source: str | None = None
+    """Source line, as `path:line`, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What a grader says: whether the task is solved, a score in [0, 1], sub-scores, checks.
+
+    Raises `ValueError` when a score is not a finite number in its range (spec 09 M5). `True` and `False` are not
+    numbers here.
+    """
+
+    solved: bool
+    score: float
+    sub_scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    checks: tuple[Check, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.solved) is not bool:
+            raise ValueError(f"solved must be true or false, not {self.solved!r}")
+        _require_number("score", self.score, low=0.0, high=1.0)
+        for name, value in self.sub_scores.items():
+            _require_number(f"sub-score {name!r}", value)
+
+
+def _require_number(name: str, value: Any, *, low: float = -math.inf, high: float = math.inf) -> None:
+    if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+        allowed = "a finite number" if low == -math.inf else f"a finite number from {low:g} to {high:g}"
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+
+
+class Outcome(StrEnum):
+    """How a try ended, whatever the grade says."""
+
+    GRADED = "graded"
+    BROKEN = "broken"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class TryResult:
+    """The end of one try: its outcome, its grade if it has one, what it used and what went wrong."""
+
+    outcome: Outcome
+    grade: Grade | None = None
+    usage: Usage = NO_USAGE
+    grader_usage: Usage = NO_USAGE
+    issues: tuple[Issue, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.GRADED) != (self.grade is not None):
+            raise ValueError(f"a try that ended {self.outcome} with grade {self.grade!r}")
+
+    @property
+    def fatal(self) -> Issue | None:
+        """The first issue that leaves the try without a valid result."""
+        return next((issue for issue in self.issues if issue.fatal), None)
+
+
+def verdict_of(result: TryResult) -> Verdict:
+    """Return the verdict that an attempt has if `result` is its counted try."""
+    if result.outcome is Outcome.CANCELLED:
+        return Verdict.CANCELLED
+    if result.outcome is Outcome.SKIPPED:
+        return Verdict.SKIPPED
+    if result.grade is None or result.fatal is not None:
+        return Verdict.ERRORED
+    return Verdict.PASSED if result.grade.solved else Verdict.FAILED

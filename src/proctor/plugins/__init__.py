@@ -1,0 +1,1 @@
+"""What plugins implement (`api`) and how they are found (`registry`)."""
