@@ -81,6 +81,16 @@ class Usage:
     reasoning_tokens: int = 0
     cost_usd: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is not a count, or not a cost: usage comes from plugins and endpoints."""
+        counts = (self.calls, self.input_tokens, self.output_tokens)
+        more = (self.cache_read_tokens, self.cache_write_tokens, self.reasoning_tokens)
+        if any(type(count) is not int or count < 0 for count in counts + more):
+            raise ValueError(f"token counts must be whole numbers of at least 0: {self!r}")
+        cost: Any = self.cost_usd
+        if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < math.inf):
+            raise ValueError(f"a cost must be a finite number of at least 0, or None: {self!r}")
+
     def __add__(self, other: Usage) -> Usage:
         """Sum of both; a cost is known only if the cost of each side that made calls is."""
         if not other.calls:
@@ -102,6 +112,10 @@ class Usage:
 NO_USAGE = Usage()
 
 
+class InvalidGrade(ValueError):
+    """A grade that is not one: a score that is no finite number in its range, a verdict that is no boolean."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One thing a grader looked at."""
@@ -118,7 +132,7 @@ class Check:
 class Grade:
     """What a grader says: whether the task is solved, a score in [0, 1], sub-scores, checks.
 
-    Raises `ValueError` when a score is not a finite number in its range (spec 09 M5). `True` and `False` are not
+    Raises `InvalidGrade` when a score is not a finite number in its range (spec 09 M5). `True` and `False` are not
     numbers here.
     """
 
@@ -129,16 +143,27 @@ class Grade:
 
     def __post_init__(self) -> None:
         if type(self.solved) is not bool:
-            raise ValueError(f"solved must be true or false, not {self.solved!r}")
+            raise InvalidGrade(f"solved must be true or false, not {self.solved!r}")
         _require_number("score", self.score, low=0.0, high=1.0)
         for name, value in self.sub_scores.items():
+            _require_text("the name of a sub-score", name)
             _require_number(f"sub-score {name!r}", value)
+        for check in self.checks:
+            if type(check) is not Check or type(check.ok) is not bool:
+                raise InvalidGrade(f"a check must be a Check that is ok or not, not {check!r}")
+            for value in (check.label, check.expected or "", check.actual or "", check.source or ""):
+                _require_text("the text of a check", value)
+
+
+def _require_text(what: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InvalidGrade(f"{what} must be a text, not {value!r}")
 
 
 def _require_number(name: str, value: Any, *, low: float = -math.inf, high: float = math.inf) -> None:
     if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
         allowed = "a finite number" if low == -math.inf else f"a finite number from {low:g} to {high:g}"
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+        raise InvalidGrade(f"{name} must be {allowed}, not {value!r}")
 
 
 class Outcome(StrEnum):

@@ -173,7 +173,14 @@ class RunEnded:
 
 
 TryEvent = (
-    SandboxOpened | SandboxDisposed | PhaseStarted | PhaseEnded | WorkCheckpointed | GradingQueued | IssueRaised | TryEnded
+    SandboxOpened
+    | SandboxDisposed
+    | PhaseStarted
+    | PhaseEnded
+    | WorkCheckpointed
+    | GradingQueued
+    | IssueRaised
+    | TryEnded
 )
 """What a try reports about itself."""
 

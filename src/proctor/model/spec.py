@@ -109,3 +109,4 @@ class Experiment:
     max_concurrency: int | None = None
     grading: GradingMode = GradingMode.NONE
     limits: TimeLimits = TimeLimits()
+    flags: Mapping[str, Json] = field(default_factory=_no_params)

@@ -226,10 +226,25 @@ OpenModel = Callable[[ModelSpec], Model]
 class AttemptContext(Protocol):
     """What a benchmark and a harness see of one try."""
 
-    task: Task
-    attempt: str
-    flags: Mapping[str, Json]
-    log: logging.Logger | logging.LoggerAdapter[Any]
+    @property
+    def task(self) -> Task:
+        """The task."""
+        ...
+
+    @property
+    def attempt(self) -> str:
+        """The id of the attempt."""
+        ...
+
+    @property
+    def flags(self) -> Mapping[str, Json]:
+        """Free values of the experiment."""
+        ...
+
+    @property
+    def log(self) -> logging.Logger:
+        """The log of this try, kept in `try.log`."""
+        ...
 
     @property
     def sandbox(self) -> Sandbox:
@@ -331,10 +346,25 @@ class Benchmark(Protocol):
 class GradeContext(Protocol):
     """What a grader sees of one try."""
 
-    task: Task
-    answer: str | None
-    files: Mapping[str, bytes]
-    log: logging.Logger | logging.LoggerAdapter[Any]
+    @property
+    def task(self) -> Task:
+        """The task."""
+        ...
+
+    @property
+    def answer(self) -> str | None:
+        """What the harness returned as its result, if anything."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The files that the harness collected, by name."""
+        ...
+
+    @property
+    def log(self) -> logging.Logger:
+        """The log of this try, kept in `try.log`."""
+        ...
 
     @property
     def sandbox(self) -> Sandbox:
@@ -369,9 +399,8 @@ class MakesPlugin(Protocol):
         ...
 
 
-
 __all__ = [
     "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AttemptContext", "Benchmark", "ChatMessage",
-    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "MakesPlugin", "Message",
-    "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
+    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "MakesPlugin",
+    "Message", "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
 ]  # fmt: skip

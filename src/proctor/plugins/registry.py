@@ -1,7 +1,7 @@
 """Finds plugins by entry point: lists them without importing them, loads one when it is used.
 
-Groups: `proctor.harnesses`, `proctor.benchmarks`, `proctor.graders`, `proctor.providers`, `proctor.models`. An id of the
-form `package.module:Name` is imported as it stands.
+Groups: `proctor.harnesses`, `proctor.benchmarks`, `proctor.graders`, `proctor.providers`, `proctor.models`. An id of
+the form `package.module:Name` is imported as it stands.
 """
 
 from __future__ import annotations
