@@ -1,0 +1,169 @@
+"""Results to numbers: counts whose parts add up, and a rate that says what it does not know (spec 09 M1).
+
+A slot that is errored, cancelled or not dispatched has no score: it is neither a 0 nor left out in silence. Rates are
+rounded from whole numbers, half up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from proctor.model.attempt import Verdict
+from proctor.model.events import StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Where the slots of one experiment, or of several, stand.
+
+    `not_dispatched` is by reason (the text of a `StopReason`). The parts add up to `total`, always: raises `ValueError`
+    where they do not, or where one is negative.
+    """
+
+    total: int
+    running: int = 0
+    queued: int = 0
+    passed: int = 0
+    failed: int = 0
+    errored: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    not_dispatched: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        sealed = (self.passed, self.failed, self.errored, self.skipped, self.cancelled)
+        parts = (self.running, self.queued, *sealed, *self.not_dispatched.values())
+        if sum(parts) != self.total or min(parts) < 0:
+            raise ValueError(f"counts that do not add up: {self}")
+
+    @classmethod
+    def of_plan(cls, total: int) -> Counts:
+        """Return the counts before anything has started."""
+        return cls(total=total, queued=total)
+
+    @property
+    def scored(self) -> int:
+        """Slots with a score."""
+        return self.passed + self.failed
+
+    @property
+    def stopped(self) -> int:
+        """Slots that are not dispatched, for whatever reason."""
+        return sum(self.not_dispatched.values())
+
+    def after_start(self) -> Counts:
+        """Return the counts after a queued slot was dispatched."""
+        return replace(self, queued=self.queued - 1, running=self.running + 1)
+
+    def after_seal(self, verdict: Verdict) -> Counts:
+        """Return the counts after a running attempt got its verdict."""
+        changed = {"running": self.running - 1, verdict.value: getattr(self, verdict.value) + 1}
+        return replace(self, **changed)
+
+    def after_stop(self, reason: StopReason, slots: int) -> Counts:
+        """Return the counts after queued slots were given up."""
+        stopped = self.not_dispatched.get(reason.value, 0) + slots
+        return replace(self, queued=self.queued - slots, not_dispatched={**self.not_dispatched, reason.value: stopped})
+
+    def __add__(self, other: Counts) -> Counts:
+        reasons = [reason for reason in StopReason if reason in self.not_dispatched or reason in other.not_dispatched]
+        return Counts(
+            total=self.total + other.total,
+            running=self.running + other.running,
+            queued=self.queued + other.queued,
+            passed=self.passed + other.passed,
+            failed=self.failed + other.failed,
+            errored=self.errored + other.errored,
+            skipped=self.skipped + other.skipped,
+            cancelled=self.cancelled + other.cancelled,
+            not_dispatched={
+                reason.value: self.not_dispatched.get(reason, 0) + other.not_dispatched.get(reason, 0)
+                for reason in reasons
+            },
+        )
+
+
+class Rate(NamedTuple):
+    """The pass rate of some slots, as far as it is known.
+
+    `base` is the number of slots that are not skipped, `scored` those of them with a score. The rate over the base lies
+    between `low` and `high`, and is `rate` where nothing is missing; all three are None where nothing was scored.
+    """
+
+    passed: int
+    scored: int
+    base: int
+    low: float | None
+    high: float | None
+    rate: float | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every slot that is not skipped has a score."""
+        return self.scored == self.base
+
+
+def pass_rate(counts: Counts) -> Rate:
+    """Return the pass rate; it never divides by zero, and slots without a score widen the range."""
+    base = counts.total - counts.skipped
+    passed, scored = counts.passed, counts.scored
+    if not scored:
+        return Rate(passed, scored, base, None, None, None)
+    low = passed / base
+    high = (passed + base - scored) / base
+    return Rate(passed, scored, base, low, high, low if scored == base else None)
+
+
+def headline(counts: Counts) -> str:
+    """Say the pass rate, what it is based on, and what is missing from it.
+
+    Forms: `62.2% (102/164 passed)`; with a range and `incomplete` before the bracket where slots have no score, each
+    kind of them named behind (`3 errored`); `no score (164 errored)`.
+    """
+    rate = pass_rate(counts)
+    missing = ", ".join(_missing(counts))
+    if not rate.scored:
+        return f"no score ({missing})" if missing else "no score"
+    base = f"({rate.passed}/{rate.base} passed{', ' if missing else ''}{missing})"
+    if rate.complete:
+        return f"{percent(rate.passed, rate.base)}% {base}"
+    highest = percent(rate.passed + rate.base - rate.scored, rate.base)
+    return f"{percent(rate.passed, rate.base)}\u2013{highest}% incomplete {base}"  # an en dash
+
+
+def _missing(counts: Counts) -> Iterable[str]:
+    """Yield what has no score, in the order in which it is told; skipped slots are no part of the base."""
+    named = (
+        ("errored", counts.errored),
+        ("cancelled", counts.cancelled),
+        ("not dispatched", counts.stopped),
+        ("running", counts.running),
+        ("queued", counts.queued),
+        ("skipped", counts.skipped),
+    )
+    return (f"{number} {name}" for name, number in named if number)
+
+
+def percent(part: int, whole: int) -> str:
+    """Return `part` of `whole` in percent with one decimal, rounded half up from whole numbers, without the sign.
+
+    Raises `ValueError` unless 0 <= part <= whole and whole > 0.
+    """
+    if not 0 <= part <= whole or not whole:
+        raise ValueError(f"{part} of {whole} has no percentage")
+    tenths = (2 * 1000 * part + whole) // (2 * whole)
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+def mean_score(scores: Iterable[float]) -> float | None:
+    """Return the mean of the scores of scored slots, or None without any; the order of them does not matter.
+
+    Raises `ValueError` for NaN and infinity.
+    """
+    values = list(scores)
+    if not all(math.isfinite(value) for value in values):
+        raise ValueError("a score is not a finite number")
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,297 @@
+"""Experiments to slots: which tasks, which slots, what will be done with each, and what the scheduler has to know.
+
+Everything about a plan that can be wrong is said here, before anything starts. A slot has no object of its own: a plan
+holds tasks and a number of attempts, and makes keys and entries on demand.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from proctor.core.identity import SharedIdentity, experiment_parts, task_parts
+from proctor.errors import InternalError, NothingToRun, UsageError, nearest
+from proctor.model.attempt import GradingMode
+from proctor.model.ids import SlotKey
+from proctor.model.spec import Experiment, Task
+
+REFERENCE_HARNESS = "oracle"
+"""The harness that applies reference solutions; for every other they are no part of the identity."""
+
+CANDIDATES_SHOWN = 5
+
+
+class Decision(StrEnum):
+    """What will be done with a slot, as `proctor plan` prints it."""
+
+    EXECUTE_NEW = "execute: new"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFacts:
+    """What planning has to know of the resolved plugins of an experiment.
+
+    `harness_name` is the plugin's own name, whatever it was asked for by; `grader_versions` are by the grader ids that
+    the tasks use.
+    """
+
+    benchmark_version: str
+    harness_version: str
+    harness_name: str
+    grader_versions: Mapping[str, str]
+    benchmark_isolated: bool = False
+    harness_isolated: bool = False
+    harness_needs_sandbox: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedInput:
+    """One experiment with the tasks chosen for it, in benchmark order."""
+
+    experiment: Experiment
+    tasks: Sequence[Task]
+    facts: PluginFacts
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPlan:
+    """What the scheduler has to know of one experiment.
+
+    `agent_sandbox` says for each task whether the agent's part of an attempt opens a sandbox of `provider`; grading in
+    mode fresh always does. `isolated` says that attempts of one task may overlap (spec 03 G6).
+    """
+
+    name: str
+    task_ids: tuple[str, ...]
+    attempts: int
+    provider: str
+    agent_sandbox: tuple[bool, ...]
+    grading: GradingMode = GradingMode.NONE
+    isolated: bool = True
+    max_concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.agent_sandbox) != len(self.task_ids) or not self.task_ids or self.attempts < 1:
+            raise InternalError(f"the plan of experiment `{self.name}` does not fit together")
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+        return len(self.task_ids) * self.attempts
+
+    def slot(self, task: int, ordinal: int) -> SlotKey:
+        """Return the key of a slot, by the task's place in the benchmark and the ordinal, both from 0."""
+        return SlotKey(self.name, self.task_ids[task], ordinal)
+
+
+class PlanEntry(NamedTuple):
+    """One slot of a plan: what will be done with it, and its identity, whole and by the parts that are its task's."""
+
+    slot: SlotKey
+    decision: Decision
+    identity: str
+    task_parts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The plan of one experiment; its number of slots is the denominator, fixed here."""
+
+    experiment: Experiment
+    tasks: tuple[Task, ...]
+    facts: PluginFacts
+    schedule: ExperimentPlan
+
+    def __len__(self) -> int:
+        return self.schedule.slots
+
+    @cached_property
+    def shared_identity(self) -> SharedIdentity:
+        """The parts of the identity that all slots share."""
+        facts = self.facts
+        parts = experiment_parts(
+            self.experiment, benchmark_version=facts.benchmark_version, harness_version=facts.harness_version
+        )
+        return SharedIdentity.of(parts)
+
+    def task_parts(self, task: Task) -> dict[str, str]:
+        """Return the parts of the identity that are a task's own."""
+        return task_parts(
+            task,
+            grader_version=self.facts.grader_versions[task.grader.id],
+            with_reference=self.facts.harness_name == REFERENCE_HARNESS,
+        )
+
+    def entries(self) -> Iterator[PlanEntry]:
+        """Yield every slot in the order in which plans, tables and files list them: task, then ordinal (03 O6)."""
+        shared = self.shared_identity
+        for index, task in enumerate(self.tasks):
+            own = self.task_parts(task)
+            for ordinal in range(self.schedule.attempts):
+                slot = self.schedule.slot(index, ordinal)
+                yield PlanEntry(slot, Decision.EXECUTE_NEW, shared.slot(own, ordinal), own)
+
+
+def plan(inputs: Sequence[PlannedInput]) -> list[RunPlan]:
+    """Make the plan of each experiment, in the order given.
+
+    Raises `UsageError` for duplicate or unusable task ids, names or numbers, `NothingToRun` for an experiment without
+    tasks.
+    """
+    seen: set[str] = set()
+    for given in inputs:
+        _check_experiment(given.experiment, seen)
+    return [_run_plan(given) for given in inputs]
+
+
+def _run_plan(given: PlannedInput) -> RunPlan:
+    experiment, facts, tasks = given.experiment, given.facts, tuple(given.tasks)
+    check_tasks(tasks, experiment.benchmark.id)
+    for task in tasks:
+        if task.grader.id not in facts.grader_versions:
+            raise InternalError(f"grader `{task.grader.id}` of task `{task.id}` was not resolved before planning")
+    # Grading in the agent's sandbox needs one, whatever the agent does.
+    always = facts.harness_needs_sandbox or experiment.grading is GradingMode.REUSE
+    schedule = ExperimentPlan(
+        name=experiment.name,
+        task_ids=tuple(task.id for task in tasks),
+        attempts=experiment.attempts,
+        provider=experiment.environment.provider,
+        agent_sandbox=tuple(always or task.needs_sandbox for task in tasks),
+        grading=experiment.grading,
+        isolated=facts.benchmark_isolated and facts.harness_isolated,
+        max_concurrency=experiment.max_concurrency,
+    )
+    return RunPlan(experiment, tasks, facts, schedule)
+
+
+def _check_experiment(experiment: Experiment, seen: set[str]) -> None:
+    name = experiment.name
+    if not name:
+        raise UsageError("an experiment has no name", hint="give it a name; it names the run")
+    if name in seen:
+        raise UsageError(f"two experiments are called `{name}`", hint="give each a name of its own")
+    seen.add(name)
+    for field, value in (("attempts", experiment.attempts), ("max_concurrency", experiment.max_concurrency)):
+        allowed = field == "max_concurrency" and value is None
+        if not allowed and (type(value) is not int or value < 1):
+            raise UsageError(
+                f"{field} of experiment `{name}` must be an integer of at least 1, not {value!r}",
+                hint=f"set {field} to 1 or more",
+            )
+
+
+# ------------------------------------------------------------------------------------------------ choosing tasks
+
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, surrogate, line and paragraph separators
+
+
+def check_tasks(tasks: Sequence[Task], benchmark: str) -> None:
+    """Refuse an empty benchmark (`NothingToRun`), and ids that are duplicate or not usable (`UsageError`).
+
+    An id is a text that is not empty, without white space around it and without control characters. Ids that differ in
+    case or composition of characters are different.
+    """
+    if not tasks:
+        raise NothingToRun(f"benchmark `{benchmark}` has no tasks", hint="check its parameters")
+    positions: dict[str, int] = {}
+    for position, task in enumerate(tasks, 1):
+        fault = _id_fault(task.id)
+        if fault:
+            raise UsageError(
+                f"task {position} of benchmark `{benchmark}` has the id {task.id!r}, which {fault}",
+                hint="ids are texts without white space around them and without control characters",
+            )
+        first = positions.setdefault(task.id, position)
+        if first != position:
+            raise UsageError(
+                f"benchmark `{benchmark}` has two tasks with the id `{task.id}`, at positions {first} and {position}",
+                hint="give each task an id of its own",
+            )
+
+
+def _id_fault(task_id: object) -> str | None:
+    if not isinstance(task_id, str):
+        return f"is not a text but {type(task_id).__name__}"
+    if not task_id:
+        return "is empty"
+    if task_id != task_id.strip():
+        return "has white space around it"
+    if not task_id.isprintable() and any(unicodedata.category(char) in _REFUSED_CATEGORIES for char in task_id):
+        return "has control characters"
+    return None
+
+
+def select(
+    tasks: Sequence[Task], *, benchmark: str, ids: Sequence[str] | None = None, limit: int | None = None
+) -> list[Task]:
+    """Choose tasks: those named by `ids` (all without), of these the first `limit`, always in benchmark order.
+
+    A name is a whole id, or the last `/` part of exactly one id (`0` for `HumanEval/0`); a whole id wins. Raises
+    `UsageError` for a name that is unknown or ambiguous and for a limit below 1, `NothingToRun` when no name matches
+    any task or the benchmark is empty, and what `check_tasks` raises.
+    """
+    check_tasks(tasks, benchmark)
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise UsageError(f"the limit of tasks must be an integer of at least 1, not {limit!r}", hint="pass `--limit 1`")
+    chosen = list(tasks)
+    if ids is not None:
+        wanted = _resolve(tasks, ids, benchmark)
+        chosen = [task for task in tasks if task.id in wanted]
+    return chosen[:limit]
+
+
+def _resolve(tasks: Sequence[Task], names: Sequence[str], benchmark: str) -> set[str]:
+    whole = {task.id for task in tasks}
+    by_last_part: dict[str, list[str]] = {}
+    for task in tasks:
+        by_last_part.setdefault(task.id.rpartition("/")[2], []).append(task.id)
+    found: set[str] = set()
+    unknown: list[str] = []
+    for name in dict.fromkeys(names):
+        candidates = [name] if name in whole else by_last_part.get(name, [])
+        if len(candidates) > 1:
+            raise _ambiguous(name, candidates, benchmark)
+        if candidates:
+            found.add(candidates[0])
+        else:
+            unknown.append(name)
+    if not found:
+        raise _no_match(unknown, whole, benchmark)
+    if unknown:
+        raise UsageError(
+            f"benchmark `{benchmark}` has no task `{unknown[0]}`" + _others(len(unknown) - 1),
+            hint=_suggestion(unknown[0], whole),
+        )
+    return found
+
+
+def _ambiguous(name: str, candidates: Sequence[str], benchmark: str) -> UsageError:
+    shown = ", ".join(f"`{candidate}`" for candidate in candidates[:CANDIDATES_SHOWN])
+    return UsageError(
+        f"`{name}` names {len(candidates)} tasks of benchmark `{benchmark}`: {shown}"
+        + _others(len(candidates) - CANDIDATES_SHOWN),
+        hint="use a whole id",
+    )
+
+
+def _no_match(unknown: Sequence[str], whole: set[str], benchmark: str) -> NothingToRun:
+    if not unknown:
+        return NothingToRun(f"no task of benchmark `{benchmark}` was asked for", hint="name at least one task id")
+    return NothingToRun(
+        f"no task of benchmark `{benchmark}` matches `{unknown[0]}`" + _others(len(unknown) - 1),
+        hint=_suggestion(unknown[0], whole),
+    )
+
+
+def _others(number: int) -> str:
+    return f" and {number} more" if number > 0 else ""
+
+
+def _suggestion(name: str, whole: set[str]) -> str:
+    near = nearest(name, sorted(whole))
+    return f"did you mean `{near}`?" if near else f"`{min(whole)}` is one that it has"

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from types import MappingProxyType
+
+import pytest
+
+from proctor.core.identity import (
+    FIELD_DECISIONS,
+    SharedIdentity,
+    digest,
+    experiment_parts,
+    identity_of,
+    model_endpoint,
+    task_parts,
+)
+from proctor.model.attempt import GradingMode
+from proctor.model.spec import (
+    Component,
+    EnvironmentSpec,
+    Experiment,
+    ModelSpec,
+    Reference,
+    Resources,
+    Task,
+    TimeLimits,
+)
+
+DECLARED = (Experiment, Component, ModelSpec, EnvironmentSpec, Resources, Task, Reference, TimeLimits)
+
+MODEL = ModelSpec("openai/gpt-x", "https://api.example.com:8443/v1", "secret", None, {"temperature": 0})
+ENVIRONMENT = EnvironmentSpec("docker", "python:3.12", {"A": "1"}, Resources(1.0, 1024), "none")
+EXPERIMENT = Experiment(
+    name="e", benchmark=Component("b", {"n": 1}), harness=Component("h", {"system": "x"}), model=MODEL,
+    environment=ENVIRONMENT, flags={"f": 1},
+)  # fmt: skip
+TASK = Task(
+    id="t", grader=Component("text", {"expected": "42"}), prompt="what?", files={"a.txt": b"1"},
+    reference=Reference("42", "echo 42"), tags=("x",), environment=ENVIRONMENT,
+)  # fmt: skip
+
+
+def whole(experiment: Experiment = EXPERIMENT, task: Task = TASK, *, oracle: bool = False, ordinal: int = 0) -> str:
+    shared = experiment_parts(experiment, benchmark_version="1", harness_version="1")
+    return identity_of(shared, task_parts(task, grader_version="1", with_reference=oracle), ordinal)
+
+
+def test_P2_every_declared_field_has_a_decision_with_a_reason():
+    """A new field has to be decided: add it to FIELD_DECISIONS and, if it counts, to the part that it names."""
+    assert set(FIELD_DECISIONS) == set(DECLARED)
+    for declared in DECLARED:
+        fields = {field.name for field in dataclasses.fields(declared)}
+        assert fields == set(FIELD_DECISIONS[declared]), declared
+        assert all(decision.reason for decision in FIELD_DECISIONS[declared].values())
+
+
+def replaced(value, **changes):
+    return dataclasses.replace(value, **changes)
+
+
+def with_model(**changes) -> Experiment:
+    return replaced(EXPERIMENT, model=replaced(MODEL, **changes))
+
+
+def with_environment(**changes) -> Experiment:
+    return replaced(EXPERIMENT, environment=replaced(ENVIRONMENT, **changes))
+
+
+CHANGES: dict[tuple[type, str], Experiment | Task] = {
+    (Experiment, "name"): replaced(EXPERIMENT, name="other"),
+    (Experiment, "benchmark"): replaced(EXPERIMENT, benchmark=Component("other")),
+    (Experiment, "harness"): replaced(EXPERIMENT, harness=Component("other", {"system": "x"})),
+    (Experiment, "model"): replaced(EXPERIMENT, model=None),
+    (Experiment, "environment"): replaced(EXPERIMENT, environment=EnvironmentSpec()),
+    (Experiment, "attempts"): replaced(EXPERIMENT, attempts=9),
+    (Experiment, "max_concurrency"): replaced(EXPERIMENT, max_concurrency=1),
+    (Experiment, "grading"): replaced(EXPERIMENT, grading=GradingMode.FRESH),
+    (Experiment, "limits"): replaced(EXPERIMENT, limits=TimeLimits(agent_seconds=1.0)),
+    (Experiment, "flags"): replaced(EXPERIMENT, flags={"f": 2}),
+    (Component, "id"): replaced(EXPERIMENT, harness=Component("g", {"system": "x"})),
+    (Component, "params"): replaced(EXPERIMENT, harness=Component("h", {"system": "y"})),
+    (ModelSpec, "id"): with_model(id="openai/gpt-y"),
+    (ModelSpec, "base_url"): with_model(base_url="https://other.example.com/v1"),
+    (ModelSpec, "api_key"): with_model(api_key="another"),
+    (ModelSpec, "identity"): with_model(identity="house model"),
+    (ModelSpec, "params"): with_model(params={"temperature": 1}),
+    (EnvironmentSpec, "provider"): with_environment(provider="local"),
+    (EnvironmentSpec, "image"): with_environment(image=None),
+    (EnvironmentSpec, "env"): with_environment(env={"A": "2"}),
+    (EnvironmentSpec, "resources"): with_environment(resources=Resources()),
+    (EnvironmentSpec, "network"): with_environment(network="full"),
+    (Resources, "cpus"): with_environment(resources=Resources(2.0, 1024)),
+    (Resources, "memory_bytes"): with_environment(resources=Resources(1.0, 2048)),
+    (Task, "id"): replaced(TASK, id="u"),
+    (Task, "grader"): replaced(TASK, grader=Component("text", {"expected": "43"})),
+    (Task, "prompt"): replaced(TASK, prompt="why?"),
+    (Task, "files"): replaced(TASK, files={"a.txt": b"2"}),
+    (Task, "reference"): replaced(TASK, reference=None),
+    (Task, "tags"): replaced(TASK, tags=()),
+    (Task, "environment"): replaced(TASK, environment=None),
+    (Task, "needs_sandbox"): replaced(TASK, needs_sandbox=True),
+    (Reference, "answer"): replaced(TASK, reference=Reference("43", "echo 42")),
+    (Reference, "script"): replaced(TASK, reference=Reference("42", "echo 43")),
+    **{
+        (TimeLimits, field.name): replaced(EXPERIMENT, limits=replaced(TimeLimits(), **{field.name: 7.0}))
+        for field in dataclasses.fields(TimeLimits)
+    },
+}
+"""Each declared field changed once."""
+
+
+@pytest.mark.parametrize(("declared", "field"), [(d, f.name) for d in DECLARED for f in dataclasses.fields(d)])
+def test_P2_a_field_changes_the_identity_exactly_if_it_is_decided_so(declared, field):
+    changed = CHANGES[declared, field]
+    oracle = declared is Reference or field == "reference"
+    experiment = changed if isinstance(changed, Experiment) else EXPERIMENT
+    task = changed if isinstance(changed, Task) else TASK
+    counts = FIELD_DECISIONS[declared][field].part is not None
+    assert (whole(experiment, task, oracle=oracle) != whole(oracle=oracle)) is counts
+
+
+def test_P2_a_reference_counts_for_oracle_only():
+    without = dataclasses.replace(TASK, reference=None)
+    assert whole(task=without) == whole()
+    assert whole(task=without, oracle=True) != whole(oracle=True)
+
+
+def test_P2_parameters_of_the_benchmark_count_through_its_tasks_only():
+    other = dataclasses.replace(EXPERIMENT, benchmark=Component("b", {"n": 2}))
+    assert whole(other) == whole()
+
+
+def test_P2_versions_of_benchmark_harness_and_grader_count_each_in_its_part():
+    shared = experiment_parts(EXPERIMENT, benchmark_version="1", harness_version="1")
+    for changed, part in (({"benchmark_version": "2"}, "benchmark"), ({"harness_version": "2"}, "harness")):
+        other = experiment_parts(EXPERIMENT, **{"benchmark_version": "1", "harness_version": "1", **changed})
+        assert {name for name in shared if shared[name] != other[name]} == {part}
+    own = [task_parts(TASK, grader_version=version) for version in ("1", "2")]
+    assert own[0]["task"] == own[1]["task"]
+    assert own[0]["grader"] != own[1]["grader"]
+
+
+def test_the_ordinal_counts():
+    assert len({whole(ordinal=ordinal) for ordinal in range(50)}) == 50
+
+
+def test_an_address_counts_by_its_host_name_unless_the_model_has_an_identity():
+    endpoint = [
+        (None, None, None),
+        ("https://API.example.com:8443/v1", None, "api.example.com"),
+        ("https://user:pass@api.example.com/v2", None, "api.example.com"),
+        ("localhost:8000/v1", None, "localhost"),
+        ("http://[::1]:8000", None, "::1"),
+        ("http://10.0.0.7:8000", "house model", "house model"),
+    ]
+    for url, identity, expected in endpoint:
+        assert model_endpoint(ModelSpec("m", base_url=url, identity=identity)) == expected
+    for port in (8000, 8001):
+        assert whole(with_model(base_url=f"https://api.example.com:{port}/v9")) == whole()
+
+
+def test_parts_are_equal_whatever_the_order_of_keys_and_the_type_of_mapping():
+    one = Component("h", {"a": 1, "b": {"x": [1, 2], "y": None}})
+    two = Component("h", MappingProxyType({"b": MappingProxyType({"y": None, "x": (1, 2)}), "a": 1}))
+    first, second = (dataclasses.replace(EXPERIMENT, harness=harness) for harness in (one, two))
+    assert whole(first) == whole(second)
+
+
+def test_texts_of_every_script_and_lone_surrogates_can_be_hashed():
+    texts = ["é", "e\u0301", "\ud800", "任务", "\x00"]
+    assert len({digest(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, {1, 2}, b"bytes", object()])
+def test_what_is_no_json_value_is_refused(value):
+    with pytest.raises((TypeError, ValueError)):
+        digest({"value": value})
+
+
+def test_digests_are_what_they_were():
+    """Saved identities are compared with these: a change here needs another IDENTITY_FORMAT."""
+    assert digest({"b": [1, None, "x"], "a": 1.5}) == "7b267faa58851e6d"
+    assert whole() == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
+    assert SharedIdentity.of({"b": "1", "a": "2"}).slot({"task": "3"}, 0) == "8926ca7f532c7c9e966354ae2b18f563"
+
+
+def test_a_small_task_costs_little():
+    """Under 30 microseconds on an idle machine; ten times that still finds an algorithm gone wrong."""
+    small = Task(id="t", grader=Component("text", {"expected": "42"}), prompt="x" * 200)
+    shared = SharedIdentity.of(experiment_parts(EXPERIMENT, benchmark_version="1", harness_version="1"))
+
+    def seconds() -> float:
+        began = time.process_time()
+        for ordinal in range(1000):
+            shared.slot(task_parts(small, grader_version="1"), ordinal)
+        return (time.process_time() - began) / 1000
+
+    assert min(seconds() for _ in range(5)) < 300e-6
