@@ -1,0 +1,200 @@
+"""Every path of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from proctor.errors import StoreError, UsageError
+from proctor.store.files import SYSTEM_FILES, Files, fsync_directory, store_error
+from proctor.store.names import (
+    NO_MODEL,
+    checked_run_id,
+    component_name,
+    experiment_dir_name,
+    run_name_levels,
+)
+
+SUFFIX_MAX = 10_000
+"""Runs that may start in one second of one experiment before we say that something is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """The paths of one run; it owns its directory, which never changes after the run has ended.
+
+    ```
+    results/                                        results_dir
+      <run-name>/                                   only with --run-name, may be several levels
+        <model>_<benchmark>_<harness>/              experiment_dir
+          <run-id>/                                 directory
+            plan.json                               plan
+            journal.jsonl                           journal
+            journal.lock                            lock, while a process writes the journal
+            progress.json   run.log                 progress, log
+            summary.json   summary.md               summary_json, summary_markdown
+            attempts/<task>/<ordinal>/              attempt_dir(task, ordinal)
+              result.json                           result(task, ordinal)
+              tries/<n>/                            try_dir(task, ordinal, n)
+                trajectory.json   try.log           trajectory(...), try_log(...)
+                artifacts/        checkpoint/       artifacts(...), checkpoint(...)
+    ```
+
+    Nothing is made by asking for a path.
+    """
+
+    directory: Path
+
+    @classmethod
+    def create(
+        cls,
+        results_dir: Path,
+        experiment_dir: str,
+        *,
+        default_id: str,
+        run_id: str | None = None,
+        run_name: str | None = None,
+        files: Files = SYSTEM_FILES,
+    ) -> RunLayout:
+        """Make the directory of a new run, durably, and return its layout.
+
+        `experiment_dir` is a name made by `experiment_dir_name` or `component_name`. `run_id` is what the user chose:
+        if it is taken, that is a `UsageError`. Without one, `default_id` (the start time) is used, with `_2`, `_3` ...
+        when it is taken, also by a process that starts at the same instant. Raises `UsageError` for a bad run id or
+        run name, `StoreError` when the directory cannot be made.
+        """
+        if Path(experiment_dir).name != experiment_dir or experiment_dir in ("", ".."):
+            raise ValueError(f"not one directory name: {experiment_dir!r}")
+        chosen = None if run_id is None else checked_run_id(run_id)
+        levels = () if run_name is None else run_name_levels(run_name)
+        parent = results_dir.joinpath(*levels, experiment_dir)
+        _make_directories(parent, files)
+        if chosen is not None:
+            if not _made(parent / chosen, files):
+                raise UsageError(
+                    f"run id `{chosen}` is taken: `{parent / chosen}` exists",
+                    hint="choose another `--run-id`, or leave it out to use the start time",
+                )
+            return cls(parent / chosen)
+        for name in _numbered(default_id):
+            if _made(parent / name, files):
+                return cls(parent / name)
+        raise StoreError(
+            f"cannot make a directory for the run: `{parent / default_id}` and {SUFFIX_MAX} like it are taken",
+            hint="give the run a name with `--run-id`",
+        )
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.directory.name
+
+    @property
+    def experiment_dir(self) -> Path:
+        """The directory of all runs of the experiment (in its run-name group)."""
+        return self.directory.parent
+
+    @property
+    def plan(self) -> Path:
+        """Every slot, its identity, the decision on it; written before anything starts."""
+        return self.directory / "plan.json"
+
+    @property
+    def journal(self) -> Path:
+        """The append-only events: the truth about the run."""
+        return self.directory / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Who writes the journal; there while it is written."""
+        return self.journal.with_suffix(".lock")
+
+    @property
+    def progress(self) -> Path:
+        """The state of the run, for other terminals."""
+        return self.directory / "progress.json"
+
+    @property
+    def log(self) -> Path:
+        """The log of the run."""
+        return self.directory / "run.log"
+
+    @property
+    def summary_json(self) -> Path:
+        """The result of the run for programs."""
+        return self.directory / "summary.json"
+
+    @property
+    def summary_markdown(self) -> Path:
+        """The result of the run for people."""
+        return self.directory / "summary.md"
+
+    @property
+    def attempts(self) -> Path:
+        """All attempts."""
+        return self.directory / "attempts"
+
+    def attempt_dir(self, task: str, ordinal: int) -> Path:
+        """Return the directory of the attempt that fills a slot."""
+        return self.attempts / component_name(task) / str(ordinal)
+
+    def result(self, task: str, ordinal: int) -> Path:
+        """Return the result of an attempt: written once, derived from the journal."""
+        return self.attempt_dir(task, ordinal) / "result.json"
+
+    def try_dir(self, task: str, ordinal: int, try_number: int) -> Path:
+        """Return the directory of what one try left behind."""
+        return self.attempt_dir(task, ordinal) / "tries" / str(try_number)
+
+    def trajectory(self, task: str, ordinal: int, try_number: int) -> Path:
+        """Return the trajectory of a try."""
+        return self.try_dir(task, ordinal, try_number) / "trajectory.json"
+
+    def try_log(self, task: str, ordinal: int, try_number: int) -> Path:
+        """Return the log of a try."""
+        return self.try_dir(task, ordinal, try_number) / "try.log"
+
+    def artifacts(self, task: str, ordinal: int, try_number: int) -> Path:
+        """Return the directory of the files that a try produced."""
+        return self.try_dir(task, ordinal, try_number) / "artifacts"
+
+    def checkpoint(self, task: str, ordinal: int, try_number: int) -> Path:
+        """Return the directory of what grading a try needs."""
+        return self.try_dir(task, ordinal, try_number) / "checkpoint"
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    for number in range(2, SUFFIX_MAX + 1):
+        yield f"{name}_{number}"
+
+
+def _make_directories(directory: Path, files: Files) -> None:
+    """Make a directory and what is missing above it, durably."""
+    missing: list[Path] = []
+    try:
+        while not directory.is_dir() and directory.parent != directory:
+            missing.append(directory)
+            directory = directory.parent
+    except OSError as error:
+        raise store_error("make the directory", directory, error) from error
+    for each in reversed(missing):
+        _made(each, files)
+
+
+def _made(directory: Path, files: Files) -> bool:
+    """Make one directory, durably; return False when something is there already."""
+    try:
+        files.mkdir(directory)
+        fsync_directory(files, directory.parent)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise store_error("make the directory", directory, error) from error
+    return True
+
+
+__all__ = [
+    "NO_MODEL", "RunLayout", "checked_run_id", "component_name", "experiment_dir_name", "run_name_levels",
+]  # fmt: skip
