@@ -1,0 +1,224 @@
+"""File work of providers whose sandboxes are directories of this machine: contained, and safe with hostile trees.
+
+Everything here blocks, for a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+COPY_BYTES = 1024 * 1024
+REMOVE_PASSES = 10
+"""How often a directory may turn out not to be empty after all."""
+
+
+def resolve(root: str, path: str) -> str:
+    """Return where `path`, relative to `root` or absolute, really leads, links resolved.
+
+    Raises `PermissionError` if that is not inside `root`, itself a path without links.
+    """
+    real = os.path.realpath(os.path.join(root, path))
+    if real != root and not real.startswith(root + "/"):
+        raise PermissionError(errno.EPERM, f"path leads out of the work directory {root}", path)
+    return real
+
+
+def read_file(path: str) -> bytes:
+    """Return the bytes of a regular file; anything else, such as a pipe that would block, raises `OSError`."""
+    with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def write_file(path: str, content: bytes, mode: int = 0o666) -> None:
+    """Write a regular file, making its parent directories."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with os.fdopen(_open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(content)
+
+
+def _open_regular(path: str, flags: int, mode: int = 0o666) -> int:
+    """Open a regular file without following a link or waiting for the other end of a pipe."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return descriptor
+
+
+def copy_in(source: Path, root: str, target: str) -> None:
+    """Copy a file or directory of this machine to `target` in `root`. Links stay links, devices are left out.
+
+    No link that lies in `root` leads the copy out of it: raises `PermissionError` at such a directory, and replaces
+    such a file.
+    """
+    source = source.resolve(strict=True)
+    if source.is_file():
+        place = resolve(root, target)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        _copy_over(str(source), place)
+        return
+    waiting = [(str(source), target)]
+    while waiting:
+        folder, target = waiting.pop()
+        place = resolve(root, target)
+        os.makedirs(place, exist_ok=True)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, os.path.join(target, entry.name)))
+                else:
+                    _copy_over(entry.path, os.path.join(place, entry.name))
+
+
+def _copy_over(source: str, place: str) -> None:
+    """Copy one file or link; what is at its place is replaced, never written through."""
+    kind = os.lstat(source).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
+        return
+    try:
+        if not stat.S_ISREG(os.lstat(place).st_mode):
+            os.unlink(place)
+    except FileNotFoundError:
+        pass
+    if stat.S_ISLNK(kind):
+        if os.path.lexists(place):
+            os.unlink(place)
+        os.symlink(os.readlink(source), place)
+    else:
+        copy_file(source, place)
+
+
+def copy_out(root: str, source: str, target: Path) -> None:
+    """Copy a file or directory out of `root` to `target`. Links, devices, pipes and sockets in it are left out.
+
+    Raises `FileNotFoundError` where there is nothing, `PermissionError` where `source` leads out of `root`.
+    """
+    start = resolve(root, source)
+    kind = os.lstat(start).st_mode
+    if stat.S_ISREG(kind):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_file(start, str(target))
+        return
+    if not stat.S_ISDIR(kind):
+        raise FileNotFoundError(errno.ENOENT, "neither a file nor a directory", source)
+    waiting = [(start, str(target))]
+    while waiting:
+        folder, place = waiting.pop()
+        os.makedirs(place, exist_ok=True)
+        _make_readable(folder, 0o700)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, os.path.join(place, entry.name)))
+                elif entry.is_file(follow_symlinks=False):
+                    _make_readable(entry.path, 0o600)
+                    copy_file(entry.path, os.path.join(place, entry.name))
+
+
+def _make_readable(path: str, wanted: int) -> None:
+    """Let ourselves read what is ours: an agent must not hide its files by their modes."""
+    if not os.access(path, os.R_OK if wanted == 0o600 else os.R_OK | os.X_OK):
+        os.chmod(path, wanted)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a regular file with its permissions. Holes stay holes, so that a small file cannot grow to fill a disk."""
+    reading = _open_regular(source, os.O_RDONLY)
+    try:
+        found = os.fstat(reading)
+        writing = _open_regular(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            position = 0
+            while (position := _next_data(reading, position)) < found.st_size:
+                end = min(os.lseek(reading, position, os.SEEK_HOLE), found.st_size)
+                os.lseek(reading, position, os.SEEK_SET)
+                os.lseek(writing, position, os.SEEK_SET)
+                _copy_range(reading, writing, end - position)
+                position = max(end, position + 1)
+            os.ftruncate(writing, found.st_size)
+            os.fchmod(writing, stat.S_IMODE(found.st_mode) & 0o777 | 0o600)
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+
+
+def _next_data(descriptor: int, position: int) -> int:
+    """Return where the next data begins; beyond the end if there is none."""
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return 1 << 62
+
+
+def _copy_range(reading: int, writing: int, count: int) -> None:
+    while count > 0:
+        sent = os.sendfile(writing, reading, None, min(count, COPY_BYTES))
+        if sent == 0:  # it was cut while we read
+            return
+        count -= sent
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and all that is in it, whatever its modes and however deep; nothing there is no error.
+
+    A directory is moved to the top before it is emptied, so that no path grows long and nothing recurs. Raises
+    `OSError` for what cannot be removed.
+    """
+    token = os.urandom(6).hex()
+    places = (f"{path}/.removing-{token}-{number}" for number in itertools.count())
+
+    def move_up(directory: str) -> str:
+        place = next(places)
+        _make_ours(directory)  # to move a directory one must be allowed to write in it
+        os.rename(directory, place)
+        return place
+
+    for last in (False,) * (REMOVE_PASSES - 1) + (True,):
+        waiting = _empty(path, lambda directory: directory)
+        while waiting:
+            directory = waiting.pop()
+            waiting += _empty(directory, move_up)
+            _remove_directory(directory, strict=last)
+        _remove_directory(path, strict=last)
+        if not os.path.lexists(path):
+            return
+
+
+def _empty(directory: str, move: Callable[[str], str]) -> list[str]:
+    """Remove what is in a directory but for directories: those are moved, and their new places returned."""
+    moved: list[str] = []
+    with suppress(FileNotFoundError):
+        _make_ours(directory)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        moved.append(move(entry.path))
+                    else:
+                        os.unlink(entry.path)
+    return moved
+
+
+def _make_ours(directory: str) -> None:
+    with suppress(PermissionError):  # it belongs to somebody else; what that forbids will say so
+        os.chmod(directory, 0o700)
+
+
+def _remove_directory(directory: str, *, strict: bool) -> None:
+    """Remove a directory; one that is not empty after all is left to the next pass, unless `strict`."""
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if strict or error.errno != errno.ENOTEMPTY:
+            raise

@@ -1,0 +1,1 @@
+"""The async shell: acts, reports back by events, decides nothing."""

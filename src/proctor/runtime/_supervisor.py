@@ -1,0 +1,324 @@
+"""Runs one command and answers for every process that comes of it.
+
+A program of its own, one process for each command, started by an interpreter without site packages: so it imports
+nothing of this package but `_killing.py` beside it, and nothing that makes its start slow.
+
+It is a "child subreaper": whatever the command leaves behind, daemons with sessions of their own included, becomes its
+child, so nothing escapes. It lives until the last of these processes is gone, and it kills all of them when it is told
+to, or when its socket reaches the end because proctor died, by kill -9 too.
+
+It is given two descriptors. The first holds the marshalled request of `command.py`. Over the second, a socket, come
+single bytes: `T` asks every process to end (SIGTERM), `K` kills every process. One line of JSON goes back when the
+command itself has ended.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+
+TYPE_CHECKING = False  # `typing` alone would double the time that a start takes
+if TYPE_CHECKING:
+    import signal as signals
+    from types import FrameType
+    from typing import Any
+
+    from proctor.runtime import _killing
+else:
+    import _signal as signals  # the plain module: without the enums, which cost 5 ms
+
+    import _killing
+
+IGNORED = (
+    signals.SIGHUP,
+    signals.SIGINT,
+    signals.SIGQUIT,
+    signals.SIGPIPE,
+    signals.SIGTERM,
+    signals.SIGUSR1,
+    signals.SIGUSR2,
+    signals.SIGALRM,
+)
+"""What the command could end us with, by accident or not."""
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+COUNT_MILLISECONDS = 100
+"""How often processes are counted where the kernel does not limit their number for us."""
+
+
+def prctl(option: int, value: int) -> bool:
+    """Set a property of this process; False where this interpreter or this system cannot."""
+    try:
+        import _ctypes  # noqa: PLC0415 - half the cost of ctypes; not every interpreter has it
+
+        program: Any = None  # means this program itself
+        function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), "prctl")
+        return bool(_ctypes.call_function(function, (option, value, 0, 0, 0)) == 0)
+    except (ImportError, AttributeError, OSError):
+        pass
+    try:
+        import ctypes  # noqa: PLC0415 - see above
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def wake_up(number: int, frame: FrameType | None) -> None:
+    """Do nothing: that there is a handler makes the signal end the wait."""
+
+
+class Supervisor:
+    """One command and its processes."""
+
+    def __init__(self, request: dict[str, Any], socket: int) -> None:
+        self.request = request
+        self.socket = socket
+        self.groups: list[str] = []
+        self.status: int | None = None
+        self.reported = False
+        self.kernel_counts = False
+        self.cpu_seconds = 0.0
+        self.peak_rss_bytes = 0
+        self.subreaper = prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.wake, wake_end = os.pipe()
+        for descriptor in (self.wake, wake_end):
+            os.set_blocking(descriptor, False)
+        signals.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        signals.signal(signals.SIGCHLD, wake_up)
+
+    def start(self) -> None:
+        """Start the command. It waits until its limits stand."""
+        gate, gate_end = os.pipe()
+        supervisor = os.getpid()
+        self.main = os.fork()
+        if self.main == 0:
+            os.close(gate_end)
+            become(self.request, gate, supervisor)
+        for number in IGNORED:  # only now: the child is to be reached by the first SIGTERM
+            signals.signal(number, signals.SIG_IGN)
+        os.close(gate)
+        self._make_groups()
+        os.close(gate_end)
+        null = os.open("/dev/null", os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)
+
+    def _make_groups(self) -> None:
+        for directory, settings in self.request["groups"]:
+            try:
+                os.mkdir(directory)
+            except OSError:
+                continue
+            taken = [_killing.write_text(f"{directory}/{name}", value) for name, value in settings]
+            if _killing.write_text(directory + "/cgroup.procs", str(self.main)):
+                self.groups.append(directory)
+                named = [name for (name, _), ok in zip(settings, taken, strict=True) if ok]
+                self.kernel_counts = self.kernel_counts or "pids.max" in named
+            else:
+                _killing.remove_group(directory)
+
+    def run(self) -> bool:
+        """Serve until no process is left; say whether that was reached."""
+        poller = select.poll()
+        poller.register(self.socket, select.POLLIN)
+        poller.register(self.wake, select.POLLIN)
+        while self._running():
+            self._report()
+            ready = dict(poller.poll(self._patience()))
+            if self.wake in ready:
+                self._drain_wake()
+            if self.socket in ready:
+                order = self._order()
+                if order == b"T":
+                    self._terminate()
+                elif order != b"":
+                    return self.kill()
+            if self._too_many():
+                return self.kill()
+        self._report()
+        return True
+
+    def kill(self) -> bool:
+        """Kill everything; say whether nothing is left."""
+        for _ in range(_killing.KILL_ROUNDS):
+            for directory in self.groups:
+                _killing.kill_group(directory)
+            _killing.stop_and_kill(self._tree)
+            if not self._running():
+                break
+            select.poll().poll(_killing.ROUND_MILLISECONDS)
+            self._drain_wake()
+        gone = not self._running()
+        self._report()
+        return gone
+
+    def close(self) -> None:
+        """Remove the control groups."""
+        for directory in self.groups:
+            _killing.remove_group(directory)
+
+    def _order(self) -> bytes:
+        """Read one order; the end of the socket, however it comes, is the order to kill."""
+        try:
+            return os.read(self.socket, 1) or b"K"
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return b"K"
+
+    def _terminate(self) -> None:
+        for pid in self._tree():
+            _killing.send(pid, signals.SIGTERM)
+            _killing.send(pid, signals.SIGCONT)  # a stopped process would not see the other one
+
+    def _patience(self) -> int | None:
+        if not self.subreaper and self.status is not None:
+            return _killing.ROUND_MILLISECONDS * 5  # nobody tells us when an orphan ends that is not our child
+        if self.request["processes"] is not None and not self.kernel_counts:
+            return COUNT_MILLISECONDS
+        return None
+
+    def _too_many(self) -> bool:
+        limit = self.request["processes"]
+        return limit is not None and not self.kernel_counts and len(self._tree()) > limit
+
+    def _tree(self) -> set[int]:
+        found = _killing.descendants(os.getpid())
+        return found if self.subreaper else found | self._strays()
+
+    def _strays(self) -> set[int]:
+        return _killing.living(_killing.marked(self.request["marker"]))
+
+    def _running(self) -> bool:
+        """Reap what has ended; say whether anything is left."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return not self.subreaper and bool(self._strays())
+            if pid == 0:
+                return True
+            self.cpu_seconds += usage.ru_utime + usage.ru_stime
+            self.peak_rss_bytes = max(self.peak_rss_bytes, usage.ru_maxrss * 1024)
+            if pid == self.main:
+                self.status = status
+
+    def _drain_wake(self) -> None:
+        try:
+            while os.read(self.wake, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _report(self) -> None:
+        """Say once how the command ended."""
+        if self.status is None or self.reported:
+            return
+        self.reported = True
+        signaled = os.WIFSIGNALED(self.status)
+        fields = {
+            "exit_code": "null" if signaled else str(os.WEXITSTATUS(self.status)),
+            "signal": str(os.WTERMSIG(self.status)) if signaled else "null",
+            "left": "true" if self._running() else "false",
+            "out_of_memory": "true" if self._out_of_memory() else "false",
+            "cpu_seconds": f"{self.cpu_seconds:.6f}",
+            "peak_rss_bytes": str(self.peak_rss_bytes),
+        }
+        line = "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"
+        try:  # noqa: SIM105 - contextlib is not imported here, for its cost
+            os.write(self.socket, line.encode())
+        except OSError:
+            pass  # the runner is gone; the end of the socket says so to the loop
+
+    def _out_of_memory(self) -> bool:
+        for directory in self.groups:
+            for name in ("memory.events", "memory.oom_control"):
+                for line in _killing.read_text(f"{directory}/{name}").splitlines():
+                    if line.startswith("oom_kill ") and int(line.split()[1]):
+                        return True
+        return False
+
+
+# ------------------------------------------------------------------------------------- becoming the command
+
+
+def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
+    """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell."""
+    doing = "set limits"
+    try:
+        signals.set_wakeup_fd(-1)
+        for number in (*IGNORED, signals.SIGCHLD, signals.SIGXFSZ):
+            signals.signal(number, signals.SIG_DFL)
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signals.SIGKILL)  # the last resort where supervisor and runner are killed together
+        os.read(gate, 1)
+        if os.getppid() != supervisor:
+            os._exit(126)
+        set_limits(request)
+        doing = f"enter {os.fsdecode(request['cwd'])!r}"
+        os.chdir(request["cwd"])
+        doing = f"run {os.fsdecode(request['argv'][0])!r}"
+        run_program(request["argv"], request["env"])
+    except BaseException as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
+        os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
+
+
+def set_limits(request: dict[str, Any]) -> None:
+    """Set what the kernel holds for each process."""
+    import resource  # noqa: PLC0415 - not needed by those who import this module to kill
+
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
+    limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
+    if os.getuid() != 0 and request["processes"] is not None:
+        # It counts all processes of the user, and root is exempt: a second line only.
+        limits.append((resource.RLIMIT_NPROC, count_of_user() + request["processes"]))
+    for kind, value in limits:
+        if value is not None:
+            hard = resource.getrlimit(kind)[1]
+            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (bound, bound))
+
+
+def count_of_user() -> int:
+    """Return how many threads the user of this process runs."""
+    count = 0
+    for pid in _killing.parents():
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
+                count += len(os.listdir(f"/proc/{pid}/task"))
+        except OSError:  # it has ended
+            continue
+    return count
+
+
+def run_program(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """Become the program, looked for as a shell would; raises `OSError` if that fails, else never returns."""
+    if b"/" in argv[0]:
+        os.execve(argv[0], argv, env)  # noqa: S606
+    failure: OSError | None = None
+    for directory in env.get(b"PATH", os.defpath.encode()).split(b":"):
+        try:
+            os.execve(directory + b"/" + argv[0], argv, env)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failure = failure or error
+    raise failure or FileNotFoundError(2, "not found on PATH")
+
+
+def main(request_file: int, socket: int) -> None:
+    """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
+    request: dict[str, Any] = marshal.loads(os.pread(request_file, os.fstat(request_file).st_size, 0))  # noqa: S302
+    os.close(request_file)
+    os.set_inheritable(socket, False)
+    os.set_blocking(socket, False)
+    supervisor = Supervisor(request, socket)
+    supervisor.start()
+    gone = supervisor.run()
+    supervisor.close()
+    os._exit(0 if gone else 1)

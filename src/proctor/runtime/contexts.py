@@ -1,0 +1,158 @@
+"""What plugins see of one try: the contexts of `plugins.api`, made by the runner."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Mapping
+
+from proctor.model.attempt import NO_USAGE, Issue, Phase, Usage, issue_of
+from proctor.model.spec import Json, Task
+from proctor.plugins.api import Model, Sandbox
+from proctor.runtime.redact import RedactingFormatter, Redactor
+
+
+class TryLog:
+    """The log of one try. It costs nothing until something is logged."""
+
+    def __init__(self, redactor: Redactor, level: int) -> None:
+        self._redactor = redactor
+        self._level = level
+        self._stream: io.StringIO | None = None
+        self._logger: logging.Logger | None = None
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger of this try alone, known to no other part of the program."""
+        if self._logger is None:
+            self._stream = io.StringIO()
+            handler = logging.StreamHandler(self._stream)
+            handler.setFormatter(RedactingFormatter(self._redactor))
+            self._logger = logging.Logger("proctor.try", level=self._level)
+            self._logger.addHandler(handler)
+        return self._logger
+
+    @property
+    def content(self) -> str:
+        """What was logged so far."""
+        return self._stream.getvalue() if self._stream else ""
+
+
+class Notes:
+    """What is reported about a try while it goes on: issues and usage."""
+
+    def __init__(self, redactor: Redactor, on_issue: Callable[[Issue], None]) -> None:
+        self._redactor = redactor
+        self._on_issue = on_issue
+        self.issues: list[Issue] = []
+        self.usage: Usage = NO_USAGE
+        self.grader_usage: Usage = NO_USAGE
+        self.phase: Phase | None = None
+
+    def add(self, issue: Issue) -> None:
+        """Record an issue; its message loses any credential."""
+        issue = self._redactor.issue(issue)
+        self.issues.append(issue)
+        self._on_issue(issue)
+
+    def raise_issue(self, code: str, message: str) -> None:
+        """Record an issue by code, in the phase that goes on. Raises `KeyError` for a code that is not in the table."""
+        self.add(issue_of(code, str(message), self.phase))
+
+
+class TryContext:
+    """`AttemptContext` for benchmarks and harnesses."""
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        attempt: str,
+        flags: Mapping[str, Json],
+        model: Model | None,
+        notes: Notes,
+        log: TryLog,
+    ) -> None:
+        self.task = task
+        self.attempt = attempt
+        self.flags = flags
+        self._model = model
+        self._notes = notes
+        self._log = log
+        self._sandbox: Sandbox | None = None
+
+    @property
+    def log(self) -> logging.Logger:
+        """The log of the try."""
+        return self._log.logger
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The agent's sandbox."""
+        if self._sandbox is None:
+            raise RuntimeError(
+                f"task {self.task.id} has no sandbox: neither the harness (`needs_sandbox`) nor the task asked for one"
+            )
+        return self._sandbox
+
+    def attach(self, sandbox: Sandbox) -> None:
+        """Give the try its sandbox."""
+        self._sandbox = sandbox
+
+    @property
+    def model(self) -> Model:
+        """The model of the experiment."""
+        if self._model is None:
+            raise RuntimeError("the experiment names no model; the harness should declare `needs_model`")
+        return self._model
+
+    def progress(self, text: str) -> None:
+        """Log what is going on."""
+        self._log.logger.info("%s", text)
+
+    def issue(self, code: str, message: str) -> None:
+        """Record a problem that does not end the try."""
+        self._notes.raise_issue(code, message)
+
+    def usage(self, usage: Usage) -> None:
+        """Add what model calls used."""
+        if type(usage) is not Usage:
+            raise TypeError(f"usage must be a Usage, not {type(usage).__name__}")
+        self._notes.usage += usage
+
+
+class GradingContext:
+    """`GradeContext` for graders."""
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        answer: str | None,
+        files: Mapping[str, bytes],
+        sandbox: Sandbox | None,
+        notes: Notes,
+        log: TryLog,
+    ) -> None:
+        self.task = task
+        self.answer = answer
+        self.files = files
+        self._sandbox = sandbox
+        self._notes = notes
+        self._log = log
+
+    @property
+    def log(self) -> logging.Logger:
+        """The log of the try."""
+        return self._log.logger
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox of grading."""
+        if self._sandbox is None:
+            raise RuntimeError(f"task {self.task.id} is graded in mode none, which has no sandbox")
+        return self._sandbox
+
+    def issue(self, code: str, message: str) -> None:
+        """Record a problem of the graded work."""
+        self._notes.raise_issue(code, message)

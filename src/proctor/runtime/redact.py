@@ -1,0 +1,85 @@
+"""Keeps credentials out of everything that is printed, logged or journaled: by value, wherever they turn up."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from proctor.model.attempt import Issue
+
+_SHORTEST = 6
+"""Shorter values are words of ordinary text: replacing them would destroy it and hide nothing."""
+
+
+class Redactor:
+    """Replaces each of the secret values by a mark that shows at most their last four characters."""
+
+    def __init__(self, secrets: Iterable[str | None] = ()) -> None:
+        values = sorted({s for s in secrets if s and len(s) >= _SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, values))) if values else None
+
+    def text(self, text: str) -> str:
+        """Return `text` without the secrets."""
+        return self._pattern.sub(_mark, text) if self._pattern else text
+
+    def tree(self, value: Any) -> Any:
+        """Return a JSON value without the secrets."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.tree(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
+        if isinstance(value, list | tuple):
+            return [self.tree(inner) for inner in cast("list[Any]", value)]
+        return value
+
+    def issue(self, issue: Issue) -> Issue:
+        """Return `issue` with a message without the secrets."""
+        return replace(issue, message=self.text(issue.message)) if self._pattern else issue
+
+
+_SECRET_NAME = re.compile(
+    r"(?:.*[^a-z])?(?:key|token|secret|password|passwd|authorization|credentials?)", re.IGNORECASE
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a field of this name holds a credential: its last word is key, token, secret or the like."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+def secrets_in(tree: Any) -> Iterator[str]:
+    """Yield the texts that stand under secret names anywhere in a JSON value."""
+    if isinstance(tree, Mapping):
+        for name, value in cast("Mapping[str, Any]", tree).items():
+            if isinstance(value, str) and is_secret_name(name):
+                yield value
+            else:
+                yield from secrets_in(value)
+    elif isinstance(tree, list | tuple):
+        for value in cast("list[Any]", tree):
+            yield from secrets_in(value)
+
+
+def _mark(found: re.Match[str]) -> str:
+    value = found.group()
+    return f"[redacted …{value[-4:]}]" if len(value) >= 3 * 4 else "[redacted]"
+
+
+class RedactingFormatter(logging.Formatter):
+    """Log lines with moments in UTC; the whole line, traceback included, passes through a redactor."""
+
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line for `record` without the secrets."""
+        return self._redactor.text(super().format(record))

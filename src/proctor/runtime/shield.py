@@ -1,0 +1,47 @@
+"""Runs what must not be cut off: clean-up that goes on through cancellation, with a limit of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def shielded(work: Coroutine[Any, Any, T], limit_seconds: float | None) -> T:
+    """Run `work` to its end whatever happens to the caller, then return its result or raise its exception.
+
+    A cancellation that arrives meanwhile is delivered after it. Raises `TimeoutError` when the limit is over; the
+    work is then cancelled and abandoned, so that what ignores cancellation holds nobody.
+    """
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    deadline = None if limit_seconds is None else loop.time() + limit_seconds
+    interrupted: asyncio.CancelledError | None = None
+    while not task.done():
+        left = None if deadline is None else max(0.0, deadline - loop.time())
+        if left == 0.0:
+            task.cancel()
+            task.add_done_callback(_forget)
+            raise TimeoutError(f"gave up after {limit_seconds:g} s")
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError as cancelled:
+            interrupted = cancelled
+    if interrupted is not None:
+        _forget(task)
+        raise interrupted
+    return task.result()
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Take the exception of an abandoned task, so that asyncio does not print it as lost."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def wait_for_end(task: asyncio.Future[Any]) -> None:
+    """Wait until `task` has ended, however it ends."""
+    await asyncio.wait({task})
+    _forget(task)

@@ -1,0 +1,257 @@
+"""Nothing outlives its command's time, its sandbox or proctor (spec 05 Time, 06; cases 95, 97, 112, 118)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.plugins.api import ExecLimits, ExecResult
+from proctor.runtime import command as command_module
+from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots, find_roots
+from proctor.runtime.process import Processes, find_processes
+
+HANG_SECONDS = 60
+ENV = {"PATH": os.path.dirname(getattr(sys, "_base_executable", sys.executable)) + ":/usr/bin:/bin"}
+GROUPS = pytest.mark.parametrize("cgroups", [None, NO_CGROUPS], ids=["with control groups", "without"])
+
+
+def with_processes(
+    use: Callable[[Processes], Awaitable[Any]], cgroups: CgroupRoots | None = None, grace_seconds: float = 30
+) -> Any:
+    async def scenario() -> Any:
+        processes = Processes(f"kill-{os.getpid()}", grace_seconds=grace_seconds, cgroups=cgroups)
+        try:
+            async with asyncio.timeout(HANG_SECONDS):
+                return await use(processes)
+        finally:
+            await processes.kill()
+            assert find_processes(processes.name) == set()
+            assert groups_of(processes.name) == []
+
+    return asyncio.run(scenario())
+
+
+def groups_of(name: str) -> list[str]:
+    roots = find_roots()
+    return [
+        group
+        for root in (roots.unified, roots.pids, roots.memory)
+        for group in (os.listdir(root) if root else ())
+        if name in group
+    ]
+
+
+def shell(script: str, *, cgroups: CgroupRoots | None = None, grace_seconds: float = 30, **options: Any) -> ExecResult:
+    async def use(processes: Processes) -> ExecResult:
+        result = await processes.run(["sh", "-c", script], cwd="/", env=ENV, **options)
+        if result.timed_out or result.lost:
+            assert find_processes(processes.name) == set(), "something is left of a command that was killed"
+        return result
+
+    return with_processes(use, cgroups, grace_seconds)
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process has ended; fails after a time that only one that stays alive takes."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ready, _, _ = select.select([descriptor], [], [], HANG_SECONDS)
+        assert ready, f"process {pid} is still alive"
+    finally:
+        os.close(descriptor)
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_limit() -> None:  # case 95
+    result = shell("echo so far; sleep 300 & wait", timeout_seconds=1)
+    assert result.timed_out
+    assert result.stdout == b"so far\n"
+
+
+@GROUPS
+def test_what_ignores_sigterm_is_killed_after_the_grace(cgroups: CgroupRoots | None) -> None:
+    script = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &); while :; do sleep 1; done"
+    assert shell(script, timeout_seconds=0.3, grace_seconds=0.2, cgroups=cgroups).timed_out
+
+
+def test_a_command_may_tidy_up_when_its_time_is_over() -> None:
+    script = "trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    result = shell(script, timeout_seconds=1)
+    assert (result.timed_out, result.exit_code) == (True, None)
+    assert result.stdout == b"ready\ntidied\n"
+
+
+@GROUPS
+def test_a_daemon_with_a_session_of_its_own_is_killed_with_its_command(cgroups: CgroupRoots | None) -> None:
+    assert shell("(setsid sh -c 'sleep 300 & sleep 300' &) ; sleep 300", timeout_seconds=0.4, cgroups=cgroups).timed_out
+
+
+@GROUPS
+def test_a_stopped_process_ends_too(cgroups: CgroupRoots | None) -> None:
+    assert shell("sleep 300 & kill -STOP $!; kill -STOP $$", timeout_seconds=0.3, cgroups=cgroups).timed_out
+
+
+@GROUPS
+@pytest.mark.parametrize("subreaper", [True, False])
+def test_a_daemon_lives_on_and_holds_nobody_until_kill(
+    cgroups: CgroupRoots | None, subreaper: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not subreaper:
+        start = command_module._START.replace("; _sup", "; _supervisor.prctl = lambda *a: False; _sup")
+        monkeypatch.setattr(command_module, "_START", start)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    async def use(processes: Processes) -> tuple[ExecResult, bytes]:
+        # It prints more than a pipe holds after the command has returned: that must neither block nor end it.
+        daemon = f"(setsid sh -c 'read go < {fifo}; head -c 300000 /dev/zero; echo alive > {fifo}; sleep 300' &)"
+        result = await processes.run(["sh", "-c", f"{daemon}; echo returned"], cwd="/", env=ENV)
+        assert find_processes(processes.name)
+        await asyncio.to_thread(fifo.write_text, "go\n")
+        return result, await asyncio.to_thread(fifo.read_bytes)
+
+    result, said = with_processes(use, cgroups)
+    assert (result.exit_code, result.stdout) == (0, b"returned\n")
+    assert said == b"alive\n"
+
+
+@GROUPS
+def test_killing_the_supervisor_is_noticed_and_frees_nobody(cgroups: CgroupRoots | None) -> None:
+    script = "(setsid sleep 300 &); sleep 300 & kill -9 -$PPID; sleep 300"
+    result = shell(script, cgroups=cgroups)
+    assert result.lost == "supervisor was killed by signal 9"
+    assert result.exit_code is None
+
+
+@GROUPS
+def test_killing_the_supervisor_after_the_end_frees_nobody(cgroups: CgroupRoots | None) -> None:
+    async def use(processes: Processes) -> ExecResult:
+        result = await processes.run(["sh", "-c", "(setsid sleep 300 &); echo $PPID"], cwd="/", env=ENV)
+        os.kill(int(result.stdout), signal.SIGKILL)
+        wait_for_end(int(result.stdout))
+        await asyncio.sleep(0)
+        return result
+
+    assert with_processes(use, cgroups).exit_code == 0
+
+
+def test_stopping_the_supervisor_does_not_stop_the_limit() -> None:
+    assert shell("kill -STOP $PPID; sleep 300", timeout_seconds=0.3, grace_seconds=0.2).timed_out
+
+
+def test_signals_that_can_be_ignored_do_not_reach_the_supervisor() -> None:
+    result = shell("for s in HUP INT QUIT PIPE TERM USR1 USR2 ALRM; do kill -$s -$PPID; done; echo still here")
+    assert (result.exit_code, result.stdout) == (0, b"still here\n")
+
+
+CHAIN = textwrap.dedent(
+    """
+    import os, signal
+    for _ in range(12):                 # twelve chains, each a process that starts the next and ends
+        if os.fork() == 0:
+            while True:
+                if os.fork() > 0: os._exit(0)
+                os.setsid()
+    signal.pause()
+    """
+)
+
+
+@GROUPS
+def test_chains_of_short_lived_processes_are_caught(cgroups: CgroupRoots | None) -> None:
+    async def use(processes: Processes) -> ExecResult:
+        argv = ["python3", "-I", "-S", "-c", CHAIN]
+        return await processes.run(argv, cwd="/", env=ENV, timeout_seconds=0.4)
+
+    assert with_processes(use, cgroups, grace_seconds=0.1).timed_out
+
+
+BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
+
+
+@pytest.mark.skipif(not find_roots().pids, reason="needs a control group for processes that can be written")
+@pytest.mark.parametrize("end", ["time", "supervisor"])
+def test_a_fork_bomb_is_held_and_killed(end: str) -> None:
+    async def use(processes: Processes) -> ExecResult:
+        bomb = BOMB if end == "time" else f"import os; os.kill(os.getppid(), 9)\n{BOMB}"
+        argv = ["python3", "-I", "-S", "-c", bomb]
+        limits = ExecLimits(processes=40)
+        return await processes.run(argv, cwd="/", env=ENV, timeout_seconds=0.5, limits=limits)
+
+    result = with_processes(use, grace_seconds=0.1)
+    assert result.timed_out if end == "time" else result.lost
+
+
+@GROUPS
+def test_cancelling_kills_everything_and_then_goes_on(cgroups: CgroupRoots | None) -> None:
+    async def use(processes: Processes) -> None:
+        started = asyncio.Event()
+        work = asyncio.create_task(
+            processes.run(
+                ["sh", "-c", "(setsid sleep 300 &); echo; trap '' TERM; sleep 300"],
+                cwd="/",
+                env=ENV,
+                on_output=lambda name, data: started.set(),
+            )
+        )
+        await started.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert find_processes(processes.name) == set()
+
+    with_processes(use, cgroups)
+
+
+def test_kill_ends_a_command_that_is_waited_for() -> None:
+    async def use(processes: Processes) -> ExecResult:
+        started = asyncio.Event()
+        work = asyncio.create_task(
+            processes.run(["sh", "-c", "echo; sleep 300"], cwd="/", env=ENV, on_output=lambda *_: started.set())
+        )
+        await started.wait()
+        await asyncio.gather(processes.kill(), processes.kill())
+        return await work
+
+    result = with_processes(use)
+    assert result.lost == "the sandbox was disposed of while the command ran"
+
+
+PROCTOR = """
+import asyncio, sys
+from proctor.runtime.process import Processes
+async def main():
+    processes = Processes(sys.argv[1])
+    said = lambda name, data: print(data.decode(), end="", flush=True)
+    command = "setsid sh -c 'trap \\"\\" TERM HUP; echo $$; sleep 300' & setsid sleep 300 & echo $$; sleep 300"
+    await processes.run(["sh", "-c", command], cwd="/", env={"PATH": "/usr/bin:/bin"}, on_output=said)
+asyncio.run(main())
+"""
+
+
+def test_nothing_survives_proctor_not_even_its_kill() -> None:  # case 112
+    name = f"killed-{os.getpid()}"
+    proctor = subprocess.Popen([sys.executable, "-c", PROCTOR, name], stdout=subprocess.PIPE)
+    assert proctor.stdout is not None
+    pids = [int(proctor.stdout.readline()) for _ in range(2)]
+    left = find_processes(name)
+    assert len(left) >= 3, "two shells and the supervisor at least"
+    proctor.kill()
+    proctor.wait()
+    proctor.stdout.close()
+    for pid in {*pids, *left}:
+        wait_for_end(pid)
+    assert find_processes(name) == set()
+    assert groups_of(name) == []
