@@ -1,0 +1,1 @@
+"""Sets of tasks, and how they are graded."""

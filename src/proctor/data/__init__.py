@@ -1,0 +1,1 @@
+"""Readers of the data that packages of the registry bring."""

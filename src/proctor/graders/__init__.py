@@ -1,0 +1,1 @@
+"""What turns an attempt's answer and files into a grade."""

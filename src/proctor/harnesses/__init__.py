@@ -1,0 +1,1 @@
+"""Harnesses that come with proctor."""

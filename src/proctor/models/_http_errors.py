@@ -1,0 +1,85 @@
+"""What an endpoint's refusal means, and how it is said: one table of statuses, redaction, shortening."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from proctor.errors import Fault
+
+MESSAGE_CHARACTERS = 300
+"""How much of a provider's message a fault carries."""
+
+SHORTEST_SECRET = 4
+
+_CODES_OF_STATUSES = {
+    401: "model.refused_auth",
+    402: "model.payment",
+    403: "model.refused_auth",
+    404: "model.not_found",
+    408: "model.timeout",
+    409: "model.overloaded",
+    425: "model.overloaded",
+    429: "model.rate_limited",
+    503: "model.overloaded",
+    529: "model.overloaded",
+}
+
+_SPENT_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+
+
+def code_of_status(status: int) -> str:
+    """Return the issue code of an HTTP status that is not a success (the table of spec 05)."""
+    known = _CODES_OF_STATUSES.get(status)
+    if known is not None:
+        return known
+    return "model.invalid_request" if 400 <= status < 500 else "model.server"
+
+
+def code_of_refusal(status: int, error_code: str | None) -> str:
+    """Return the issue code of a status together with the `error.code` of the body.
+
+    A quota that is used up comes as a 429 like a short limit, and only the provider's own code tells them apart: no
+    waiting helps, so it is a matter of payment.
+    """
+    if status == 429 and error_code in _SPENT_QUOTA:
+        return "model.payment"
+    return code_of_status(status)
+
+
+class ModelFault(Fault):
+    """A model call that failed.
+
+    `status` is the HTTP status, where there was one. `retry_after` is the header of that name as it came (seconds or a
+    date). `refused` says that the endpoint did not take the call on, so that making it again repeats nothing.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: str | None = None,
+        refused: bool = False,
+    ) -> None:
+        super().__init__(code, message)
+        self.status = status
+        self.retry_after = retry_after
+        self.refused = refused
+
+
+REFUSED_STATUSES = frozenset({429, 503, 529})
+"""Statuses that say that the call was not taken on."""
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` with every occurrence of a secret replaced, on one line, and cut to `MESSAGE_CHARACTERS`.
+
+    Redaction comes first: a cut could leave a part of a secret that no longer matches. What is shorter than
+    `SHORTEST_SECRET` stands for a key at an endpoint that wants none, and would match inside of words.
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "[redacted]")
+    text = " ".join(text.split())
+    return text if len(text) <= MESSAGE_CHARACTERS else text[: MESSAGE_CHARACTERS - 1] + "…"

@@ -1,0 +1,99 @@
+"""The command `python -m proctor.testing.model_server`, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from proctor.testing.model_server import serve
+
+COMMAND = [sys.executable, "-m", "proctor.testing.model_server"]
+
+
+class Served:
+    """The command in a process of its own, ended by a signal."""
+
+    def __init__(self, *arguments, end_with=signal.SIGTERM):
+        self._arguments = arguments
+        self._end_with = end_with
+
+    def __enter__(self):
+        environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+        self.process = subprocess.Popen(
+            [*COMMAND, *self._arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        self.base_url = self.process.stdout.readline().strip()
+        return self
+
+    def ask(self, text="hi"):
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.base_url}/chat/completions", data, {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request) as response:
+                return response.status, json.load(response)["choices"][0]["message"]["content"]
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["Retry-After"]
+
+    def __exit__(self, *details):
+        self.process.send_signal(self._end_with)
+        # Generous: only a server that does not end at all fails here.
+        self.rest = self.process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_its_address_answers_and_ends_cleanly_on_a_signal(number):
+    with Served("--text", "forty-two", end_with=number) as served:
+        assert served.base_url.startswith("http://127.0.0.1:")
+        assert served.base_url.endswith("/v1")
+        assert served.ask() == (200, "forty-two")
+    assert (served.process.returncode, served.rest) == (0, ("", ""))
+
+
+def test_the_command_fails_so_many_times_as_told_and_then_answers():
+    with Served("--script", "echo", "--status", "429", "--retry-after", "2", "--times", "2") as served:
+        assert [served.ask() for _ in range(3)] == [(429, "2"), (429, "2"), (200, "hi")]
+
+
+def test_the_command_answers_from_a_file(tmp_path):
+    (tmp_path / "answers.jsonl").write_text('{"match": "cat", "answer": "meow"}\n')
+    with Served("--answers", str(tmp_path / "answers.jsonl"), "--delay-seconds", "0.01") as served:
+        assert served.ask("a cat") == (200, "meow")
+        assert served.ask("a dog") == (400, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--script", "humanevil"], "error: unknown model `mock/humanevil`; did you mean `mock/humaneval`?"),
+        (["--script", "echo", "--share", "0.5"], "error: model `mock/echo` has no parameter `share`"),
+        (["--script", "humaneval", "--share", "2"], "error: a share must be a number from 0 to 1"),
+        (["--answers", "/nonexistent"], "error: cannot read the answers in /nonexistent"),
+        (["--retry-after", "2"], "error: --times and --retry-after say something of --status"),
+        (["--status", "200"], "200 is not in the range"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_the_command_refuses_what_it_does_not_understand(arguments, said):
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_says_that_a_port_is_taken():
+    with serve([]) as server:
+        port = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
+        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot listen")
