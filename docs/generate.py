@@ -1,0 +1,105 @@
+"""Writes the pages of docs/ that repeat facts of the code, so that nobody has to keep them by hand.
+
+usage: python docs/generate.py            write them
+       python docs/generate.py --check    change nothing; fail, and name the pages, if they are out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from proctor.core.failure import STOP_RULES
+from proctor.model.codes import CODES, CodeRow, Severity
+
+DOCS = Path(__file__).parent
+
+INTRODUCTION = """\
+# Issue codes
+
+Every problem that proctor records has one of these codes. Decisions (retry, stop, verdict) go by the code, never by the
+text of the message. This page is written by `docs/generate.py` from `src/proctor/model/codes.py` and the rules of
+`src/proctor/core/failure.py`.
+
+- **Owner**: whose doing it is. The agent and the model's answers are what is measured; everything else is not the
+  agent's fault.
+- **Severity**: `FATAL` means that there is no valid result, and the attempt is `errored`. `ERROR` means that something
+  went wrong and a result exists. `WARNING` is worth knowing and changes nothing.
+- **Retried**: whether the attempt gets another try, where `--max-retries` allows one (it is 0 by default).
+- **Scope**: how far the problem reaches, and what is not dispatched any more because of it.
+"""
+
+
+def sentence(text: str) -> str:
+    """Return `text` as a sentence: a capital letter, unless it starts with a name in code, and a full stop."""
+    first = text.split(" ", 1)[0]
+    start = text if "_" in first or any(letter.isupper() for letter in first) else text[0].upper() + text[1:]
+    return f"{start}."
+
+
+def retried(row: CodeRow) -> str:
+    """Return whether a try with this problem is tried again, and if not, why."""
+    if row.severity is Severity.WARNING:
+        return "no, nothing failed"
+    if row.severity is Severity.ERROR:
+        return "no, the result stands"
+    return "no, trying again cannot help" if row.permanent else "yes"
+
+
+def reach(row: CodeRow) -> str:
+    """Return the scope, and what it stops."""
+    rule = STOP_RULES[row.scope] if row.permanent and row.severity is Severity.FATAL else None
+    if rule is None:
+        return f"{row.scope}; stops nothing else"
+    when = "at once" if rule.in_a_row == 1 else f"after {rule.in_a_row} in a row with this code"
+    return f"{row.scope}; {when} nothing more of the {rule.reach} is dispatched"
+
+
+def codes_page() -> str:
+    """Return docs/codes.md: an index, then one section for each code."""
+    rows = list(CODES.values())
+    lines = [INTRODUCTION, "| code | owner | severity | retried |", "|---|---|---|---|"]
+    for row in rows:
+        anchor = row.code.replace(".", "")
+        lines.append(f"| [`{row.code}`](#{anchor}) | {row.owner} | {row.severity} | {retried(row).split(',')[0]} |")
+    for row in rows:
+        lines += [
+            "",
+            f"## {row.code}",
+            "",
+            sentence(row.when),
+            "",
+            f"- Owner: {row.owner}",
+            f"- Severity: {row.severity}",
+            f"- Retried: {retried(row)}",
+            f"- Scope: {reach(row)}",
+            f"- What to do: {row.action}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"codes.md": codes_page}
+"""What writes each page."""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with `--check` compare them; return the exit status."""
+    if arguments not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    stale = 0
+    for name, page in PAGES.items():
+        path, content = DOCS / name, page()
+        if path.exists() and path.read_text(encoding="utf-8") == content:
+            continue
+        if arguments:
+            stale += 1
+            print(f"out of date: docs/{name}; run `python docs/generate.py`", file=sys.stderr)
+        else:
+            path.write_text(content, encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

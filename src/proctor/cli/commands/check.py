@@ -1,0 +1,62 @@
+"""`proctor check`: is a benchmark gradeable?"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
+# (the types of click's decorators are partly unknown)
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import rich_click as click
+
+from proctor.cli.commands.run import options_of, typed_of
+from proctor.cli.exits import Exit
+from proctor.cli.options import shared_options
+from proctor.cli.resolve import resolve_experiment
+from proctor.cli.session import Outcome, execute
+from proctor.model.attempt import Verdict
+from proctor.report.wording import plural, printable
+
+SHOWN = 10
+
+
+@click.command("check")
+@click.argument("benchmark")
+@shared_options
+def command(benchmark: str, **shared: Any) -> int:
+    """Say whether BENCHMARK is gradeable.
+
+    Runs `oracle`, which must pass every task with its own reference solution, and `nop`, which does nothing and must
+    pass none. Exits 1 and lists the tasks when one of them is not so.
+    """
+    names = {harness: f"{benchmark}/{harness}" for harness in ("oracle", "nop")}
+    resolved = [resolve_experiment(typed_of(shared, benchmark, harness, None), name) for harness, name in names.items()]
+    outcome = asyncio.run(execute(resolved, options_of(shared, resolved)))
+    interrupted = any(view.signal for view in outcome.views.values())
+    if interrupted or outcome.store_error is not None:
+        return outcome.exit
+    unsolved = _tasks(outcome, names["oracle"], unwanted=set(Verdict) - {Verdict.PASSED})
+    free = _tasks(outcome, names["nop"], unwanted=set(Verdict) - {Verdict.FAILED})
+    for task, verdict in unsolved[:SHOWN]:
+        click.echo(f"{printable(task)}: {verdict} with its own reference solution", err=True)
+    for task, verdict in free[:SHOWN]:
+        click.echo(f"{printable(task)}: {verdict} with nothing done", err=True)
+    hidden = max(0, len(unsolved) - SHOWN) + max(0, len(free) - SHOWN)
+    if hidden:
+        click.echo(f"and {hidden} more; `proctor show` on the directories above lists all", err=True)
+    total = next(iter(outcome.views.values())).total
+    bad = len({task for task, _ in unsolved} | {task for task, _ in free})
+    if bad:
+        click.echo(f"{benchmark} is not gradeable: {bad} of {plural(total, 'task')} at fault", err=shared["as_json"])
+        return Exit.GATE_NOT_MET
+    click.echo(
+        f"{benchmark} is gradeable: all {plural(total, 'task')} solved by the reference solutions, "
+        "none by doing nothing",
+        err=shared["as_json"],
+    )
+    return Exit.OK
+
+
+def _tasks(outcome: Outcome, name: str, *, unwanted: set[Verdict]) -> list[tuple[str, Verdict]]:
+    return [(task, verdict) for task, _, verdict in outcome.writers[name].verdicts if verdict in unwanted]

@@ -1,0 +1,135 @@
+"""`proctor`: finds the command, runs it, and turns what went wrong into a message and an exit code."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
+# (the types of click's decorators are partly unknown)
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+import rich_click as click
+from click.exceptions import Abort, NoArgsIsHelpError, NoSuchOption
+from click.exceptions import Exit as ClickExit
+
+from proctor import __version__
+from proctor.cli.exits import Exit
+from proctor.errors import InternalError, JournalLocked, NothingToRun, ProctorError, UsageError, describe, nearest
+
+if TYPE_CHECKING:
+    from click import Command, Context
+
+COMMANDS: dict[str, str] = {
+    "run": "Run one experiment: a benchmark with a harness and a model.",
+    "check": "Say whether a benchmark is gradeable, by running `oracle` and `nop` over it.",
+    "show": "Print the results of a run from its journal.",
+    "list": "List what is installed: benchmarks, harnesses, providers, graders, models.",
+}
+"""Every command with its one line of help; its module is imported only when it is used."""
+
+
+class LazyGroup(click.RichGroup):
+    """A group that lists its commands without importing them."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """Return a command for listing; only shell completion needs the real one here."""
+        if cmd_name not in COMMANDS:
+            return None
+        if ctx.resilient_parsing:
+            return _import(cmd_name)
+        return click.RichCommand(name=cmd_name, short_help=COMMANDS[cmd_name], help=COMMANDS[cmd_name])
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """Import the command that is to run; an unknown one names the nearest known."""
+        name = args[0]
+        if name not in COMMANDS:
+            near = nearest(name, COMMANDS)
+            middle = f"; did you mean `{near}`?" if near else ""
+            raise UsageError(f"unknown command `{name}`{middle}", hint="`proctor --help` lists all")
+        return name, _import(name), args[1:]
+
+
+def _import(name: str) -> Command:
+    from importlib import import_module  # noqa: PLC0415 - a start for --help imports no command
+
+    return import_module(f"proctor.cli.commands.{name}").command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="proctor")
+def cli() -> None:
+    """Run agent evaluations: every slot accounted for, no limit exceeded, no sandbox left behind."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program with `arguments` (default: those of the process) and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name="proctor", standalone_mode=False)
+    except ClickExit as done:
+        return done.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        return _end_with(error)
+    return int(code) if isinstance(code, int) else Exit.OK
+
+
+def _end_with(error: BaseException) -> Exit:
+    """Say what went wrong, in one message with a hint, and return the exit code for it."""
+    if isinstance(error, NoArgsIsHelpError):
+        print(error.ctx.get_help() if error.ctx else "", file=sys.stderr)
+        return Exit.USAGE
+    if isinstance(error, click.ClickException):
+        return _say(*_of_click(error), Exit.USAGE)
+    if isinstance(error, KeyboardInterrupt | Abort):
+        return _say("interrupted before anything was started", None, Exit.SIGINT)
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output is gone; what is buffered has nowhere to go, and must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.INCOMPLETE
+    if isinstance(error, ProctorError) and not isinstance(error, InternalError):
+        code = next((code for kind, code in _EXIT_OF if isinstance(error, kind)), Exit.INCOMPLETE)
+        return _say(error.message, error.hint, code)
+    import traceback  # noqa: PLC0415 - only for our own bugs
+
+    traceback.print_exception(error)
+    hint = "this is a bug of proctor; keep the run directory and report the lines above"
+    return _say(f"internal: {describe(error)}", hint, Exit.INTERNAL)
+
+
+_EXIT_OF: tuple[tuple[type[ProctorError], Exit], ...] = (
+    (UsageError, Exit.USAGE),
+    (NothingToRun, Exit.NOTHING_TO_RUN),
+    (JournalLocked, Exit.USAGE),
+)
+
+
+def _of_click(error: click.ClickException) -> tuple[str, str]:
+    """Return message and hint of a usage error found by click, in our style."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "proctor"
+    message = error.format_message().strip().rstrip(".")
+    if isinstance(error, NoSuchOption):
+        near = f"; did you mean `{error.possibilities[0]}`?" if error.possibilities else ""
+        message = f"unknown option `{error.option_name}`{near}"
+    return message[:1].lower() + message[1:], f"`{path} --help` lists what it takes"
+
+
+def _say(message: str, hint: str | None, code: Exit) -> Exit:
+    print(f"error: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Options that commands share, and how their values are read."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
+# (the types of click's decorators are partly unknown)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rich_click as click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ProviderLimit(click.ParamType[tuple[str, int]]):
+    """`NAME=N`, as in `docker=8`; 0 is off."""
+
+    name = "name=n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return name and limit."""
+        name, equals, number = str(value).partition("=")
+        if not name or not equals or not number.isascii() or not number.isdigit():
+            self.fail(
+                f"`{value}` is not of the form NAME=N with a whole number (0 is off), such as local=8", param, ctx
+            )
+        return name, int(number)
+
+
+class Seconds(click.ParamType[float]):
+    """A finite number of seconds above 0."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(f"`{value}` is not a finite number of seconds above 0", param, ctx)
+        return seconds
+
+
+class Rate(click.ParamType[float]):
+    """A share from 0 to 1."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share."""
+        try:
+            rate = float(value)
+        except ValueError:
+            rate = math.nan
+        if not 0 <= rate <= 1:
+            self.fail(f"`{value}` is not a share from 0 to 1", param, ctx)
+        return rate
+
+
+def _task_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    ids = tuple(part.strip() for value in values for part in value.split(","))
+    if not all(ids):
+        raise click.BadParameter("an empty task id; write ID,ID,...", ctx, param)
+    return ids
+
+
+COUNT = click.IntRange(min=1)
+LEVELS = click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
+
+_SHARED: list[Callable[[Any], Any]] = [
+    click.option("--env", "provider", metavar="PROVIDER", help="Provider of the sandboxes (default: local)."),
+    click.option(
+        "--task-concurrency", "--max-concurrency", type=COUNT, metavar="N",
+        help="Attempts executing at once, over everything (default: 32). A limit set exactly at what a service "
+        "allows is unstable: leave headroom.",
+    ),
+    click.option(
+        "--provider-limit", type=ProviderLimit(), multiple=True, metavar="NAME=N",
+        help="Attempts executing at once through a provider, such as local=8; 0 is off (default: 128). Repeatable.",
+    ),
+    click.option("--limit", type=COUNT, metavar="N", help="Only the first N tasks, after --tasks."),
+    click.option(
+        "--tasks", "task_ids", multiple=True, callback=_task_ids, metavar="ID,...",
+        help="Only these tasks: whole ids, or last parts of ids where they are unique. Repeatable.",
+    ),
+    click.option(
+        "--timeout", type=Seconds(), metavar="SECONDS",
+        help="Limit of the agent phase of each try (default: none). Waiting is never counted.",
+    ),
+    click.option("--results-dir", metavar="DIR", help="Where results go (default: results)."),
+    click.option("--run-name", metavar="NAME", help="A level of directories of your own above the run; may hold `/`."),
+    click.option("--run-id", metavar="ID", help="Name of the run's directory (default: start time, UTC)."),
+    click.option(
+        "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+        help="Set a field by its dotted path, such as model.base_url or benchmark.params.tasks. Repeatable.",
+    ),
+    click.option(
+        "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto",
+        help="What the terminal shows; results are saved all the same (default: auto, which is plain for now).",
+    ),
+    click.option(
+        "--json", "as_json", is_flag=True,
+        help="Write the plan, events and one receipt to standard output, as NDJSON.",
+    ),
+    click.option(
+        "--no-attempt-files", is_flag=True,
+        help="Leave out result.json per attempt; above 10,000 attempts by itself.",
+    ),
+    click.option(
+        "--file-log-level", type=LEVELS, default="DEBUG",
+        help="What of the log run.log keeps (default: DEBUG).",
+    ),
+]  # fmt: skip
+
+
+def shared_options(command: F) -> F:
+    """Give a command the options that `run` and `check` share."""
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command

@@ -1,0 +1,166 @@
+"""From what was typed to plugins that are made and validated: everything that can be wrong is found here, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from proctor.config.load import Tree, merge, split_assignments, validate
+from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig, RuntimeConfig
+from proctor.errors import UnknownName, UsageError
+from proctor.model.attempt import GradingMode
+from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, Task, TimeLimits
+from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
+from proctor.plugins.registry import Kind, load, names
+
+DEFAULT_TASK_CONCURRENCY = 32
+DEFAULT_MODEL_FAMILY = "openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What the command line says about one experiment: ids, and trees of fields in order of precedence."""
+
+    benchmark: str
+    harness: str
+    model: str | None
+    flags: Mapping[str, Any]
+    assignments: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Resolved:
+    """One experiment with the objects that carry it out."""
+
+    experiment: Experiment
+    benchmark: Benchmark
+    harness: Harness
+    provider: Provider
+    model: Model | None = None
+    graders: dict[int, Grader] = field(default_factory=dict[int, Grader])
+    """By the identity of the task's grader component: tasks that share one share the grader."""
+
+    def grader(self, task: Task) -> Grader:
+        """Return the grader of a task."""
+        return self.graders[id(task.grader)]
+
+    def make_graders(self, tasks: Iterable[Task]) -> None:
+        """Make and validate the graders of all tasks. Raises `UsageError`."""
+        for task in tasks:
+            if id(task.grader) not in self.graders:
+                self.graders[id(task.grader)] = _make(Kind.GRADER, task.grader.id, task.grader.params)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Limits of the invocation and where results go."""
+
+    task_concurrency: int
+    concurrency_source: str
+    provider_limits: Mapping[str, int]
+    results_dir: str
+
+
+def resolve_experiment(typed: Typed, name: str) -> Resolved:
+    """Make one experiment and its plugins. Raises `UsageError`, which lists what is wrong."""
+    tree, _ = split_assignments(typed.assignments)
+    base: Tree = {"benchmark": {"id": typed.benchmark}, "harness": {"id": typed.harness}}
+    if typed.model is not None:
+        base["model"] = {"id": typed.model}
+    base = merge(merge(tree, base), typed.flags)
+    harness_class: Any = load(Kind.HARNESS, base["harness"]["id"])
+    if "model" in base and not harness_class.needs_model:
+        del base["model"]
+    config = validate(ExperimentConfig, base, what="experiment")
+    benchmark, benchmark_params = _make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params)
+    harness, harness_params = _make(Kind.HARNESS, config.harness.id, config.harness.params)
+    provider: Provider = load(Kind.PROVIDER, config.environment.provider)()
+    environment = EnvironmentSpec(provider=config.environment.provider, env=config.environment.env)
+    refused = provider.refuse(environment)
+    if refused is not None:
+        raise UsageError(
+            f"provider `{provider.name}` cannot make this environment: {refused}", hint="change the environment"
+        )
+    experiment = Experiment(
+        name=name,
+        benchmark=Component(config.benchmark.id, benchmark_params),
+        harness=Component(config.harness.id, harness_params),
+        model=_model_spec(config.model, config.harness.id, harness),
+        environment=environment,
+        attempts=config.attempts,
+        max_concurrency=config.max_concurrency,
+        grading=GradingMode(benchmark.grading),
+        limits=TimeLimits(agent_seconds=config.agent_timeout_seconds, grade_seconds=config.grade_timeout_seconds),
+        flags=config.flags,
+    )
+    resolved = Resolved(experiment, benchmark, harness, provider)
+    if experiment.model is not None:
+        resolved.model = open_model(experiment.model)
+    return resolved
+
+
+def _model_spec(config: ModelConfig | None, harness_id: str, harness: Harness) -> ModelSpec | None:
+    if config is None:
+        if harness.needs_model:
+            raise UsageError(
+                f"harness `{harness_id}` needs a model",
+                hint=f"proctor run BENCHMARK {harness_id} MODEL, such as mock/echo",
+            )
+        return None
+    return ModelSpec(config.id, config.base_url, config.api_key, config.identity, config.params)
+
+
+def open_model(spec: ModelSpec) -> Model:
+    """Make a model: by its family where the id has a known one in front (`mock/...`), else OpenAI-compatible."""
+    family = spec.id.partition("/")[0]
+    kind = family if family in names(Kind.MODEL) and "/" in spec.id else DEFAULT_MODEL_FAMILY
+    return load(Kind.MODEL, kind)(spec)
+
+
+def _make(kind: Kind, name: str, params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return a plugin made with validated options, and the options as JSON with their defaults."""
+    plugin = load(kind, name)
+    options: BaseModel = validate(plugin.options, params, what=f"parameters of {kind.value} `{name}`")
+    return plugin(options), options.model_dump(mode="json")
+
+
+def resolve_controls(
+    assignments: tuple[str, ...],
+    *,
+    task_concurrency: int | None,
+    provider_limits: Iterable[tuple[str, int]],
+    results_dir: str | None,
+    providers: Iterable[Provider],
+) -> Controls:
+    """Return the limits in force: command line, then `--set`, then what providers declare, then defaults.
+
+    Raises `UsageError`; an unknown provider name in a limit is one (spec 03 G1.2).
+    """
+    _, trees = split_assignments(assignments)
+    execution = validate(ExecutionConfig, trees["execution"], what="execution")
+    runtime = validate(RuntimeConfig, trees["runtime"], what="runtime")
+    limits = {provider.name: provider.default_limit or 0 for provider in providers}
+    for name, limit in [*runtime.provider_limits.items(), *provider_limits]:
+        if name not in names(Kind.PROVIDER):
+            raise UnknownName("provider", name, names(Kind.PROVIDER), list_with=Kind.PROVIDER.list_with)
+        limits[name] = limit
+    number, source = _concurrency(task_concurrency, execution.task_concurrency, providers)
+    return Controls(number, source, limits, results_dir or runtime.results_dir)
+
+
+def _concurrency(flag: int | None, setting: int | None, providers: Iterable[Provider]) -> tuple[int, str]:
+    """Spec 03 G1.1: the first that is set; recommendations of several providers add up, a silent one counting 32."""
+    if flag is not None:
+        return flag, "from flag"
+    if setting is not None:
+        return setting, "from --set"
+    asked = {provider.name: provider.recommended_concurrency for provider in providers}
+    if not any(asked.values()):
+        return DEFAULT_TASK_CONCURRENCY, "default"
+    numbers = {name: number or DEFAULT_TASK_CONCURRENCY for name, number in asked.items()}
+    words = " + ".join(f"{name} {number}" for name, number in numbers.items())
+    one = f"from {next(iter(numbers))} default"
+    return sum(numbers.values()), one if len(numbers) == 1 else f"from {words} defaults"

@@ -1,0 +1,285 @@
+"""One invocation from resolved experiments to an exit code: plan, open the runs, run the loop, sum up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from proctor import __version__
+from proctor.cli.displays import Displays
+from proctor.cli.exits import Exit, exit_of_signal, strongest
+from proctor.cli.resolve import Controls, Resolved
+from proctor.cli.run_writer import RunWriter
+from proctor.core.commands import StartTry
+from proctor.core.gates import GateLimits
+from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
+from proctor.core.scheduler import Scheduler
+from proctor.errors import Fault, StoreError
+from proctor.model.attempt import GradingMode
+from proctor.model.events import Interrupted, RunStarted
+from proctor.model.ids import new_id, run_id_of
+from proctor.report.view import RunView
+from proctor.runtime.clock import SystemClock, utc
+from proctor.runtime.loop import Loop
+from proctor.runtime.redact import Redactor, secrets_in
+from proctor.runtime.signals import on_signals
+from proctor.runtime.try_runner import Save, TryJob
+from proctor.store.codec import FORMAT_VERSION
+
+ATTEMPT_FILES_AT_MOST = 10_000
+"""Above this many attempts result.json files are left out by themselves (spec 08 D8)."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a command asks of a session, beside the experiments themselves."""
+
+    controls: Controls
+    task_ids: tuple[str, ...] = ()
+    limit: int | None = None
+    run_name: str | None = None
+    run_id: str | None = None
+    progress: str = "auto"
+    as_json: bool = False
+    attempt_files: bool = True
+    file_log_level: str = "DEBUG"
+    fail_under: float | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an invocation ended: the final view of each run by experiment name, and the exit code."""
+
+    views: dict[str, RunView]
+    writers: dict[str, RunWriter]
+    exit: Exit
+    store_error: StoreError | None = None
+
+
+@dataclass(slots=True)
+class _Room:
+    """An experiment with everything that belongs to its run."""
+
+    resolved: Resolved
+    plan: RunPlan
+    tasks: dict[str, int]
+    writer: RunWriter
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
+    """Read the tasks, choose among them and plan every experiment. Raises `UsageError` or `NothingToRun`."""
+    inputs: list[PlannedInput] = []
+    for one in resolved:
+        tasks = select(
+            list(await one.benchmark.tasks()),
+            benchmark=one.experiment.benchmark.id,
+            ids=options.task_ids or None,
+            limit=options.limit,
+        )
+        one.make_graders(tasks)
+        facts = PluginFacts(
+            benchmark_version=one.benchmark.version,
+            harness_version=one.harness.version,
+            harness_name=one.harness.name,
+            grader_versions={task.grader.id: one.grader(task).version for task in tasks},
+            benchmark_isolated=one.benchmark.isolated_attempts,
+            harness_isolated=one.harness.isolated_attempts,
+            harness_needs_sandbox=one.harness.needs_sandbox,
+        )
+        inputs.append(PlannedInput(one.experiment, tasks, facts))
+    return plan(inputs)
+
+
+class _Invocation:
+    """What all runs of one invocation share."""
+
+    def __init__(self, resolved: Sequence[Resolved], options: Options) -> None:
+        self.resolved = resolved
+        self.options = options
+        self.clock = SystemClock()
+        self.redactor = Redactor(_secrets(resolved))
+        self.rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
+        self.id = new_id(self.rng)
+
+    def open_room(self, one: Resolved, run_plan: RunPlan, *, attempt_files: bool) -> _Room:
+        """Make the run directory of an experiment."""
+        at = self.clock.wall()
+        started = _run_started(self.id, run_plan, run_id_of(utc(at)))
+        writer = RunWriter.create(
+            run_plan, self.options, started, at, attempt_files=attempt_files, redactor=self.redactor
+        )
+        tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
+        return _Room(one, run_plan, tasks, writer, _labels(self.id, writer.run_id, run_plan.experiment.name))
+
+    async def drive(self, rooms: Mapping[str, _Room], notes: Sequence[str]) -> Outcome:
+        """Run everything to its end, show it and sum it up."""
+        options, writers = self.options, {name: room.writer for name, room in rooms.items()}
+        schedules = [room.plan.schedule for room in rooms.values()]
+        displays = Displays(options, writers, self.clock)
+        displays.plan(schedules, notes)
+        displays.show([(name, *writer.started) for name, writer in writers.items()])
+        limits = GateLimits(options.controls.task_concurrency, options.controls.provider_limits)
+        loop = Loop(
+            scheduler=Scheduler(schedules, limits, lambda: new_id(self.rng)),
+            prepare=lambda command: _job(rooms[command.slot.experiment], command),
+            runs=writers,
+            show=displays.show,
+            clock=self.clock,
+            redactor=self.redactor,
+        )
+        beats = asyncio.get_running_loop().create_task(displays.beat_forever())
+        try:
+            with on_signals(lambda number: loop.emit(Interrupted(number)), _leave_at_once):
+                await loop.run()
+        finally:
+            beats.cancel()
+            await asyncio.wait({beats})
+        outcome = Outcome(displays.views, writers, Exit.OK, loop.store_error)
+        outcome.exit = exit_code(outcome, options.fail_under)
+        displays.end(outcome, self.id)
+        return outcome
+
+
+async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
+    """Run experiments to their end and return how they ended.
+
+    Raises `UsageError` or `NothingToRun` before anything is started, `StoreError` when a run cannot be made,
+    `InternalError` for a bug of ours.
+    """
+    plans = await plan_all(resolved, options)
+    invocation = _Invocation(resolved, options)
+    few = sum(len(one) for one in plans) <= ATTEMPT_FILES_AT_MOST
+    warnings = [
+        one.provider.warning for one, run_plan in zip(resolved, plans, strict=True) if _opens_sandboxes(run_plan)
+    ]
+    notes = [f"warning: {text}" for text in dict.fromkeys(warnings) if text]
+    if options.attempt_files and not few:
+        notes.append("no result.json per attempt: there are too many; `proctor show` reads the journal")
+    rooms: dict[str, _Room] = {}
+    with ExitStack() as open_runs:
+        logger = logging.getLogger("proctor")
+        logger.setLevel(logging.DEBUG)
+        for one, run_plan in zip(resolved, plans, strict=True):
+            room = invocation.open_room(one, run_plan, attempt_files=options.attempt_files and few)
+            open_runs.callback(room.writer.close)
+            rooms[run_plan.experiment.name] = room
+            log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
+        try:
+            outcome = await invocation.drive(rooms, notes)
+        finally:
+            for one in resolved:
+                if one.model is not None:
+                    await one.model.close()
+                await one.provider.finalize()
+        log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning)
+        return outcome
+
+
+def _opens_sandboxes(run_plan: RunPlan) -> bool:
+    return any(run_plan.schedule.agent_sandbox) or run_plan.experiment.grading is GradingMode.FRESH
+
+
+def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:
+    """Return the exit code of an invocation: a signal, then 3, then 1 (spec 02)."""
+    found = [Exit.OK]
+    if outcome.store_error is not None:
+        found.append(Exit.INCOMPLETE)
+    for view in outcome.views.values():
+        counts = view.counts
+        if view.signal:
+            found.append(exit_of_signal(view.signal))
+        base = counts.total - counts.skipped
+        if counts.errored or sum(counts.not_dispatched.values()) or counts.cancelled or not view.scored:
+            found.append(Exit.INCOMPLETE)
+        elif fail_under is not None and counts.passed / base < fail_under:
+            found.append(Exit.GATE_NOT_MET)
+    return strongest(*found)
+
+
+def _secrets(resolved: Sequence[Resolved]) -> Iterator[str | None]:
+    """Yield every value that must not be written: keys of models, and what stands under the name of a secret."""
+    yield from secrets_in(os.environ)
+    for one in resolved:
+        experiment = one.experiment
+        for tree in (
+            experiment.environment.env,
+            experiment.harness.params,
+            experiment.benchmark.params,
+            experiment.flags,
+        ):
+            yield from secrets_in(tree)
+        if experiment.model is not None:
+            yield experiment.model.api_key
+            yield from secrets_in(experiment.model.params)
+
+
+def _run_started(invocation: str, run_plan: RunPlan, run_id: str) -> RunStarted:
+    return RunStarted(
+        format=FORMAT_VERSION,
+        invocation=invocation,
+        run=run_id,
+        experiment=run_plan.experiment.name,
+        proctor=__version__,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        slots=len(run_plan),
+    )
+
+
+def _labels(invocation: str, run_id: str, experiment: str) -> dict[str, str]:
+    return {
+        "proctor": __version__,
+        "invocation": invocation,
+        "run": run_id,
+        "experiment": experiment,
+        "owner_host": socket.gethostname(),
+        "owner_pid": str(os.getpid()),
+    }
+
+
+def _job(room: _Room, command: StartTry) -> tuple[TryJob, Save]:
+    resolved, schedule = room.resolved, room.plan.schedule
+    index = room.tasks[command.slot.task]
+    task = room.plan.tasks[index]
+    experiment = resolved.experiment
+    job = TryJob(
+        attempt=command.attempt,
+        try_number=command.try_number,
+        task=task,
+        benchmark=resolved.benchmark,
+        harness=resolved.harness,
+        grader=resolved.grader(task),
+        grading=experiment.grading,
+        provider=resolved.provider,
+        environment=task.environment or experiment.environment,
+        agent_sandbox=schedule.agent_sandbox[index],
+        limits=experiment.limits,
+        model=resolved.model,
+        flags=experiment.flags,
+        labels=room.labels,
+    )
+
+    def save(name: str, content: Any) -> None:
+        try:
+            room.writer.save(command.slot, command.try_number, name, content)
+        except StoreError as error:
+            raise Fault("store.full", error.message) from error
+
+    return job, save
+
+
+def _leave_at_once(number: int) -> None:
+    """A second signal: the journal is intact at every moment, and supervisors end what their runner leaves behind."""
+    print("error: left at once, without cleaning up; what is finished is kept", file=sys.stderr, flush=True)
+    os._exit(exit_of_signal(number))

@@ -1,0 +1,1 @@
+"""What people type: its schema, and how it becomes resolved experiments."""

@@ -1,0 +1,136 @@
+"""From what was typed to validated configuration: `--set`, precedence, and errors that name the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from proctor.config.schema import SECTIONS, ExperimentConfig
+from proctor.errors import UsageError, nearest
+
+C = TypeVar("C", bound=BaseModel)
+Tree = dict[str, Any]
+
+_FREE = {"params", "flags", "env", "provider_limits"}
+"""Mappings whose keys are not ours to know."""
+
+
+def parse_assignment(text: str) -> tuple[list[str], Any]:
+    """Split `dotted.key=value`.
+
+    A value that is a JSON list, object, quoted string or null is read as JSON; anything else stays the text that was
+    typed, and the type of the field decides what it means (`1e5` is a number in a field of seconds and text in a name).
+    Raises `UsageError`.
+    """
+    path, equals, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise UsageError(
+            f"`--set {text}` is not of the form dotted.key=value", hint="for example `--set model.params.temperature=0`"
+        )
+    if value[:1] in ("[", "{", '"') or value == "null":
+        try:
+            return keys, json.loads(value)
+        except ValueError as error:
+            raise UsageError(
+                f"`--set {text}`: the value is not valid JSON: {error}", hint="quote it for the shell"
+            ) from None
+    return keys, value
+
+
+def split_assignments(assignments: Iterable[str]) -> tuple[Tree, dict[str, Tree]]:
+    """Return the trees that `--set` builds: one for the experiment, one for each top-level section.
+
+    Later assignments win. Raises `UsageError` naming the nearest field for an unknown one.
+    """
+    experiment: Tree = {}
+    sections: dict[str, Tree] = {name: {} for name in SECTIONS}
+    for text in assignments:
+        keys, value = parse_assignment(text)
+        if keys[0] in SECTIONS:
+            _check_path(text, keys[1:], SECTIONS[keys[0]], prefix=keys[0])
+            _put(text, sections[keys[0]], keys[1:], value)
+        else:
+            _check_path(text, keys, ExperimentConfig, prefix="")
+            _put(text, experiment, keys, value)
+    return experiment, sections
+
+
+def _check_path(text: str, keys: list[str], schema: type[BaseModel] | None, *, prefix: str) -> None:
+    for depth, key in enumerate(keys):
+        where = ".".join(filter(None, [prefix, *keys[: depth + 1]]))
+        if schema is None:
+            above = where.rpartition(".")[0]
+            raise UsageError(
+                f"`--set {text}`: `{above}` is a plain value and has no fields", hint=f"set `{above}` itself"
+            )
+        if key not in schema.model_fields:
+            known = sorted(schema.model_fields) + (sorted(SECTIONS) if not prefix and depth == 0 else [])
+            near = nearest(key, known)
+            middle = f"; did you mean `{near}`?" if near else ""
+            raise UsageError(
+                f"`--set {text}`: unknown field `{where}`{middle}", hint=f"fields there: {', '.join(known)}"
+            )
+        if key in _FREE:
+            return
+        schema = _model_in(schema.model_fields[key].annotation)
+    if schema is not None:
+        fields = ", ".join(schema.model_fields)
+        raise UsageError(f"`--set {text}` names a whole section, not a field of it", hint=f"fields there: {fields}")
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _put(text: str, tree: Tree, keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        inner: Any = tree.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"`--set {text}`: `{key}` already has a plain value", hint="set one or the other")
+        tree = cast("Tree", inner)
+    tree[keys[-1]] = value
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """Return `under` with the values of `over` in place of its own, mappings merged key by key."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        both = isinstance(below, dict) and isinstance(value, dict)
+        merged[key] = merge(cast("Tree", below), cast("Tree", value)) if both else value
+    return merged
+
+
+def validate(schema: type[C], tree: Mapping[str, Any], *, what: str) -> C:
+    """Return `tree` as a `schema`. Raises one `UsageError` that lists everything wrong with it."""
+    try:
+        return schema.model_validate(tree)
+    except ValidationError as error:
+        raise UsageError(*_wording(error, schema, what)) from None
+
+
+def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> tuple[str]:
+    lines: list[str] = []
+    for problem in error.errors(include_url=False, include_context=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            near = nearest(str(problem["loc"][-1]), schema.model_fields)
+            lines.append(f"unknown field `{where}`" + (f"; did you mean `{near}`?" if near else ""))
+        elif problem["type"] == "missing":
+            lines.append(f"`{where}` is required")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            lines.append(f"`{where}`: {message[0].lower()}{message[1:]}, not {_shown(where, problem['input'])}")
+    return (f"{what}: " + "; ".join(lines),)
+
+
+def _shown(where: str, value: Any) -> str:
+    secret = any(word in where.lower() for word in ("key", "token", "secret", "password"))
+    return "the given value" if secret else f"{value!r:.80}"

@@ -1,0 +1,111 @@
+"""What people type, as pydantic models: every field has one name on every door, and unknown fields are errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _whole_number(value: Any) -> Any:
+    """Refuse what pydantic would turn into an integer in silence: booleans, and floats without a fraction."""
+    if isinstance(value, bool | float):
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _not_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+def _finite_positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError("must be a finite number of seconds above 0")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
+"""A whole number of at least 1."""
+
+LimitOrOff = Annotated[int, BeforeValidator(_whole_number), Field(ge=0)]
+"""A whole number of at least 1, or 0 for off."""
+
+Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite_positive)]
+"""A finite time above 0; `inf`, `nan`, 0 and negative times are errors, so that no limit can be switched off by one."""
+
+
+class Config(BaseModel):
+    """Base of all: unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ComponentConfig(Config):
+    """A benchmark or harness by id, with its parameters."""
+
+    id: str
+    params: dict[str, Any] = {}
+
+
+class ModelConfig(Config):
+    """A model: its id, its endpoint, its parameters."""
+
+    id: str
+    base_url: str | None = None
+    """Address of an OpenAI-compatible endpoint, `/v1` included."""
+    api_key: str | None = None
+    """Credential; never written anywhere. Default: the environment variable of the model family."""
+    identity: str | None = None
+    """What the endpoint counts as when results are compared for reuse. Default: its host name."""
+    params: dict[str, Any] = {}
+    """Sampling parameters, such as `temperature`."""
+
+
+class EnvironmentConfig(Config):
+    """The environment of the sandboxes."""
+
+    provider: str = "local"
+    env: dict[str, str] = {}
+    """Environment variables of every command in the sandbox."""
+
+
+class ExperimentConfig(Config):
+    """One experiment: benchmark x harness x model x environment, and its run controls."""
+
+    benchmark: ComponentConfig
+    harness: ComponentConfig
+    model: ModelConfig | None = None
+    environment: EnvironmentConfig = EnvironmentConfig()
+    attempts: Count = 1
+    """Attempts per task."""
+    max_concurrency: Count | None = None
+    """The experiment's own cap on attempts at once, beside the global one."""
+    agent_timeout_seconds: Seconds | None = None
+    """Limit of the agent phase of a try."""
+    grade_timeout_seconds: Seconds = 600.0
+    """Limit of the grade phase of a try."""
+    flags: dict[str, Any] = {}
+    """Free values that harness and tasks can read; part of the identity."""
+
+
+class ExecutionConfig(Config):
+    """How much runs at once."""
+
+    task_concurrency: Count | None = None
+    """The global limit: attempts executing at once, over all experiments."""
+
+
+class RuntimeConfig(Config):
+    """Where and how it runs."""
+
+    provider_limits: dict[str, LimitOrOff] = {}
+    """Attempts executing at once through a provider; 0 is off."""
+    results_dir: str = "results"
+
+
+Progress = Literal["auto", "plain", "none"]
+
+SECTIONS: dict[str, type[Config]] = {"execution": ExecutionConfig, "runtime": RuntimeConfig}
+"""Top-level sections that `--set` addresses by name; every other first word is a field of the experiment."""

@@ -1,0 +1,31 @@
+"""`--json`: the plan, every event, and exactly one receipt, as one JSON object a line on standard output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from proctor.model.events import Event
+
+
+class Ndjson:
+    """Writes lines of JSON; the line of an event is that of the journal, with the run's name in front."""
+
+    def __init__(self, stream: TextIO, encode: Callable[[Event, float], bytes]) -> None:
+        self._stream = stream
+        self._encode = encode
+
+    def show(self, experiment: str, event: Event, at: float) -> None:
+        """Write one event."""
+        line = self._encode(event, at).decode()
+        self._stream.write('{"experiment":' + json.dumps(experiment) + "," + line[1:])
+
+    def write(self, kind: str, data: dict[str, Any]) -> None:
+        """Write a line that is no event: the plan or the receipt."""
+        line = json.dumps({"type": kind, **data}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        self._stream.write(line + "\n")
+
+    def flush(self) -> None:
+        """Hand what was written to the reader."""
+        self._stream.flush()

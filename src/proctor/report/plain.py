@@ -1,0 +1,86 @@
+"""Plain text progress: one line per change, no control codes, safe for logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TextIO
+
+from proctor.core.aggregate import Counts
+from proctor.model.attempt import Severity
+from proctor.model.events import AttemptSealed, DispatchStopped, Event, Interrupted, IssueRaised
+from proctor.report.view import RunView
+from proctor.report.wording import SEPARATOR, duration, for_encoding, plural, printable
+
+HEARTBEAT_SECONDS = 30.0
+"""A line with the counts is printed when nothing else was for this long."""
+
+
+def counts_line(counts: Counts) -> str:
+    """Return the parts of the total as one line; parts that are unusual are named only when they are not zero."""
+    parts = [f"{counts.total:,} total", f"{counts.running} running", f"{counts.queued:,} queued"]
+    parts += [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
+    parts += [f"{counts.errored:,} errored", f"{counts.skipped:,} skipped"]
+    stopped = {reason: n for reason, n in counts.not_dispatched.items() if n}
+    if stopped:
+        why = ", ".join(f"{reason} {n:,}" for reason, n in stopped.items())
+        parts.append(f"{sum(stopped.values()):,} not dispatched ({why})")
+    if counts.cancelled:
+        parts.append(f"{counts.cancelled:,} cancelled")
+    return SEPARATOR.join(parts)
+
+
+class PlainText:
+    """Writes progress to a text stream, line by line."""
+
+    def __init__(self, stream: TextIO, views: Mapping[str, RunView]) -> None:
+        self._stream = stream
+        self._views = views
+        self._several = len(views) > 1
+        self._last_at: float | None = None
+
+    def say(self, line: str) -> None:
+        """Write one line of our own."""
+        self._stream.write(for_encoding(line, getattr(self._stream, "encoding", None)) + "\n")
+
+    def show(self, experiment: str, event: Event, at: float) -> None:
+        """Say what an event changed; its view has taken it already."""
+        line = self._line(experiment, event)
+        if line is not None:
+            self._last_at = at
+            self.say(line)
+
+    def beat(self, at: float) -> None:
+        """Say the counts when nothing was said for `HEARTBEAT_SECONDS`; call it about once a second."""
+        if self._last_at is None:
+            self._last_at = at
+        elif at - self._last_at >= HEARTBEAT_SECONDS:
+            self._last_at = at
+            for view in self._views.values():
+                self.say(self._named(view.experiment, counts_line(view.counts)))
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was written to the terminal."""
+        self._stream.flush()
+
+    def _named(self, experiment: str, text: str) -> str:
+        return f"{printable(experiment)} {text}" if self._several else text
+
+    def _line(self, experiment: str, event: Event) -> str | None:
+        view = self._views[experiment]
+        match event:
+            case AttemptSealed(_, task, ordinal, verdict):
+                total = f"{view.total:,}"
+                done = f"{view.sealed:,}".rjust(len(total))
+                what = self._named(experiment, f"{printable(task)} #{ordinal}")
+                return f"[{done}/{total}] {verdict:<9} {what}  {duration(view.sealed_seconds)}"
+            case IssueRaised(attempt, issue) if issue.severity is Severity.FATAL:
+                flight = view.in_flight[attempt]
+                where = self._named(experiment, f"{printable(flight.task)} #{flight.ordinal}")
+                return f"FATAL {issue.code} {where}: {printable(issue.message)}"
+            case DispatchStopped(_, reason, slots):
+                return self._named(experiment, f"{plural(slots, 'slot')} not dispatched: {reason}")
+            case Interrupted(signal) if signal and experiment == next(iter(self._views)):
+                return "interrupted: attempts in flight are being cancelled, what is finished is kept"
+            case _:
+                return None

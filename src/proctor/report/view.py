@@ -1,0 +1,127 @@
+"""The one fold from events to what is known of a run; every display renders this and keeps no count of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from proctor.core.aggregate import Counts
+from proctor.model.attempt import NO_USAGE, Phase, Usage, Verdict
+from proctor.model.events import (
+    AttemptSealed,
+    Completion,
+    DispatchStopped,
+    Event,
+    Interrupted,
+    IssueRaised,
+    PhaseStarted,
+    RunEnded,
+    RunStarted,
+    StopReason,
+    TryEnded,
+    TryStarted,
+)
+from proctor.model.ids import AttemptId
+
+
+@dataclass(slots=True)
+class InFlight:
+    """An attempt that was started and is not sealed."""
+
+    task: str
+    ordinal: int
+    try_number: int
+    started_at: float
+    phase: Phase | None = None
+    phase_at: float = 0.0
+
+
+@dataclass(slots=True)
+class RunView:
+    """What is known of one run after the events so far; times are wall clock seconds."""
+
+    experiment: str
+    total: int = 0
+    in_flight: dict[AttemptId, InFlight] = field(default_factory=dict[AttemptId, InFlight])
+    verdicts: Counter[Verdict] = field(default_factory=Counter[Verdict])
+    not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
+    issues: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How often each (severity, code) was raised."""
+    usage: Usage = NO_USAGE
+    grader_usage: Usage = NO_USAGE
+    tries: int = 0
+    scored: int = 0
+    score_sum: float = 0.0
+    signal: int | None = None
+    completion: Completion | None = None
+    started_at: float | None = None
+    last_at: float | None = None
+    sealed_seconds: float = 0.0
+    """Wall time of the attempt that was sealed last, from its first try."""
+
+    def add(self, event: Event, at: float) -> None:
+        """Take one event, in order."""
+        self.started_at = at if self.started_at is None else self.started_at
+        self.last_at = at
+        match event:
+            case PhaseStarted(attempt, phase):
+                flight = self.in_flight[attempt]
+                flight.phase, flight.phase_at = phase, at
+            case TryStarted(attempt, task, ordinal, try_number):
+                self.tries += 1
+                known = self.in_flight.get(attempt)
+                self.in_flight[attempt] = InFlight(task, ordinal, try_number, known.started_at if known else at)
+            case TryEnded(_, _, result):
+                self.usage += result.usage
+                self.grader_usage += result.grader_usage
+            case AttemptSealed(attempt, _, _, verdict, score, _):
+                self.sealed_seconds = at - self.in_flight.pop(attempt).started_at
+                self.verdicts[verdict] += 1
+                if score is not None:
+                    self.scored += 1
+                    self.score_sum += score
+            case IssueRaised(_, issue):
+                self.issues[issue.severity, issue.code] += 1
+            case DispatchStopped(_, reason, slots):
+                self.not_dispatched[reason] += slots
+            case Interrupted(signal):
+                self.signal = signal
+            case RunStarted():
+                self.total = event.slots
+            case RunEnded(_, completion):
+                self.completion = completion
+            case _:
+                pass
+
+    @property
+    def sealed(self) -> int:
+        """How many attempts are final."""
+        return self.verdicts.total()
+
+    @property
+    def counts(self) -> Counts:
+        """The parts of the total; they always add up to it."""
+        running = len(self.in_flight)
+        return Counts(
+            total=self.total,
+            running=running,
+            queued=self.total - running - self.sealed - self.not_dispatched.total(),
+            passed=self.verdicts[Verdict.PASSED],
+            failed=self.verdicts[Verdict.FAILED],
+            errored=self.verdicts[Verdict.ERRORED],
+            skipped=self.verdicts[Verdict.SKIPPED],
+            cancelled=self.verdicts[Verdict.CANCELLED],
+            not_dispatched={reason.value: n for reason, n in self.not_dispatched.items()},
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Wall time from the first event to the last."""
+        if self.started_at is None or self.last_at is None:
+            return 0.0
+        return max(0.0, self.last_at - self.started_at)
+
+    @property
+    def mean_score(self) -> float | None:
+        """Mean over the attempts that have a score; None where none has."""
+        return self.score_sum / self.scored if self.scored else None

@@ -1,0 +1,58 @@
+"""Words, plurals, durations, numbers and money: the only place where they are spelled."""
+
+from __future__ import annotations
+
+import unicodedata
+
+SEPARATOR = " · "
+
+
+def plural(count: int, singular: str, many: str | None = None) -> str:
+    """Return `1 task`, `2 tasks`, `1,000 tasks`."""
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as `0.4s`, `12s`, `3m12s`, `2h05m`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def money(dollars: float | None) -> str:
+    """Return an amount of US dollars; an unknown one is said to be unknown."""
+    if dollars is None:
+        return "cost unknown"
+    return f"${dollars:.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+
+
+def printable(text: str, *, most: int = 300) -> str:
+    """Return foreign text made safe for one line of a terminal.
+
+    Control characters, escape sequences, line breaks and marks that turn the direction of writing are replaced, so
+    that what a task, a model or a sandbox says cannot draw on the screen; longer text is cut.
+    """
+    clean = "".join(
+        char
+        if char == " " or unicodedata.category(char)[0] not in "CZ"
+        else ("\N{REPLACEMENT CHARACTER}", " ")[char.isspace()]
+        for char in text[: most + 1]
+    )
+    return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+# ruff: noqa: RUF001 - the signs are meant
+_ASCII = str.maketrans({"·": "|", "×": "x", "…": "...", "–": "-", "≤": "<=", "±": "+-", "→": "->", "\ufffd": "?"})
+
+
+def for_encoding(text: str, encoding: str | None) -> str:
+    """Return `text` with stand-ins for what `encoding` cannot express."""
+    name = (encoding or "ascii").lower().replace("-", "").replace("_", "")
+    if name.startswith("utf"):
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text.translate(_ASCII).encode(encoding or "ascii", "replace").decode(encoding or "ascii")

@@ -1,0 +1,127 @@
+"""`--set`, precedence, and errors that name the field (spec 02, cases/conf)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.config.load import merge, parse_assignment, split_assignments, validate
+from proctor.config.schema import ExperimentConfig, RuntimeConfig
+from proctor.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "value"),
+    [
+        ("a=1", ["a"], "1"),
+        ("a.b.c=x=y", ["a", "b", "c"], "x=y"),
+        ("a=", ["a"], ""),
+        ("a=1e5", ["a"], "1e5"),
+        ("a=true", ["a"], "true"),
+        ("a=null", ["a"], None),
+        ('a="1e5"', ["a"], "1e5"),
+        ("a=[1, 2]", ["a"], [1, 2]),
+        ('a={"b": 1}', ["a"], {"b": 1}),
+    ],
+)
+def test_an_assignment_is_split_at_the_first_equals_sign(text: str, keys: list[str], value: Any) -> None:
+    assert parse_assignment(text) == (keys, value)
+
+
+@pytest.mark.parametrize("text", ["a", "=1", "a..b=1", ".a=1", "", "a={", "a=[1,"])
+def test_what_is_no_assignment_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_assignment(text)
+    assert "--set" in caught.value.message
+    assert caught.value.hint
+
+
+@given(st.dictionaries(st.text(min_size=1), st.integers()) | st.lists(st.text()))
+def test_json_values_come_back_as_they_are(value: Any) -> None:
+    assert parse_assignment("k=" + json.dumps(value))[1] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("modle.base_url=x", "did you mean `model`?"),
+        ("model.base_ulr=x", "unknown field `model.base_ulr`; did you mean `base_url`?"),
+        ("max_concurency=2", "did you mean `max_concurrency`?"),
+        ("Attempts=2", "did you mean `attempts`?"),
+        ("execution.task_concurency=2", "did you mean `task_concurrency`?"),
+        ("excution.task_concurrency=2", "did you mean `execution`?"),
+        ("attempts.retry=2", "`attempts` is a plain value"),
+        ("model=gpt", "names a whole section"),
+        ("runtime={}", "names a whole section"),
+    ],
+)
+def test_02_an_unknown_or_misplaced_field_names_the_nearest(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        split_assignments([text])
+    assert says in caught.value.message
+
+
+def test_later_assignments_win_and_sections_are_told_apart() -> None:
+    tree, sections = split_assignments(
+        ["attempts=2", "attempts=3", "benchmark.params.tasks=7", "runtime.provider_limits.local=4", "model.params.a.b=x"]
+    )
+    assert tree == {"attempts": "3", "benchmark": {"params": {"tasks": "7"}}, "model": {"params": {"a": {"b": "x"}}}}
+    assert sections == {"execution": {}, "runtime": {"provider_limits": {"local": "4"}}}
+
+
+def test_merge_is_key_by_key_and_the_second_wins() -> None:
+    under = {"model": {"id": "a", "base_url": "u"}, "attempts": 1}
+    assert merge(under, {"model": {"id": "b"}}) == {"model": {"id": "b", "base_url": "u"}, "attempts": 1}
+    assert under["model"] == {"id": "a", "base_url": "u"}
+
+
+BASE: dict[str, Any] = {"benchmark": {"id": "b"}, "harness": {"id": "h"}}
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "0", "-1", "none", "-inf", float("inf"), 0, True])
+def test_cases_time_100_a_limit_that_is_no_finite_time_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match="agent_timeout_seconds"):
+        validate(ExperimentConfig, {**BASE, "agent_timeout_seconds": value}, what="experiment")
+
+
+@pytest.mark.parametrize("value", [True, 1.5, -1, 0, "x", "1.5", None])
+def test_03_G1_3_counts_are_whole_numbers_of_at_least_one(value: Any) -> None:
+    with pytest.raises(UsageError, match="attempts"):
+        validate(ExperimentConfig, {**BASE, "attempts": value}, what="experiment")
+
+
+@pytest.mark.parametrize("value", ["1e3", "1000", 1000, "1_000"])
+def test_numbers_are_read_by_the_type_of_the_field(value: Any) -> None:
+    config = validate(ExperimentConfig, {**BASE, "agent_timeout_seconds": value}, what="experiment")
+    assert config.agent_timeout_seconds == 1000.0
+
+
+def test_a_text_field_keeps_its_characters() -> None:
+    config = validate(ExperimentConfig, {**BASE, "model": {"id": "1e5", "identity": "7e10"}}, what="experiment")
+    assert config.model is not None
+    assert (config.model.id, config.model.identity) == ("1e5", "7e10")
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        validate(ExperimentConfig, {"benchmark": {"id": "b"}, "attempts": 0, "haness": 1}, what="experiment")
+    message = caught.value.message
+    assert "`harness` is required" in message
+    assert "`attempts`" in message
+    assert "unknown field `haness`; did you mean `harness`?" in message
+
+
+def test_a_credential_is_not_repeated_in_an_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        validate(ExperimentConfig, {**BASE, "model": {"id": "m", "api_key": ["sk-secret-value"]}}, what="experiment")
+    assert "sk-secret-value" not in caught.value.message
+
+
+def test_a_provider_limit_of_zero_is_off_and_less_is_refused() -> None:
+    assert validate(RuntimeConfig, {"provider_limits": {"local": "0"}}, what="runtime").provider_limits == {"local": 0}
+    with pytest.raises(UsageError, match="provider_limits"):
+        validate(RuntimeConfig, {"provider_limits": {"local": "-1"}}, what="runtime")
