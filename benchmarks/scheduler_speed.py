@@ -1,4 +1,4 @@
-"""Measures how many decisions (starts) the scheduler makes per second of CPU time (spec 12).
+"""Measures how many decisions the scheduler makes per second of CPU time: starts of tries and of gradings (spec 12).
 
 Every world is run to its end by the shortest possible runtime: whatever starts ends again, in the order of starting.
 `--events` feeds all events of a try, not its end alone. Run it as `python benchmarks/scheduler_speed.py`.
@@ -55,14 +55,14 @@ def agent_part(start: StartTry, *, sandbox: bool) -> Iterator[Event]:
 
 
 def run(plans: list[ExperimentPlan], limits: GateLimits, *, all_events: bool) -> tuple[int, int, float]:
-    """Return (starts, events, CPU seconds spent in the scheduler and in this loop)."""
+    """Return (decisions, events, CPU seconds spent in the scheduler and in this loop)."""
     number = itertools.count()
     scheduler = Scheduler(plans, limits, lambda: f"a{next(number)}")
     by_name = {plan.name: plan for plan in plans}
     places = {name: {task: i for i, task in enumerate(plan.task_ids)} for name, plan in by_name.items()}
     ongoing: deque[tuple[StartTry, bool]] = deque()
     tries: dict[str, StartTry] = {}
-    starts = events = 0
+    decisions = events = 0
     began = time.process_time()
     commands: list[Command] = scheduler.start(now=0.0)
     finished = False
@@ -71,9 +71,10 @@ def run(plans: list[ExperimentPlan], limits: GateLimits, *, all_events: bool) ->
             if isinstance(command, StartTry):
                 tries[command.attempt] = command
                 ongoing.append((command, False))
-                starts += 1
+                decisions += 1
             elif isinstance(command, StartGrading):
                 ongoing.append((tries[command.attempt], True))
+                decisions += 1
             elif isinstance(command, Finish):
                 finished = True
         if finished:
@@ -93,7 +94,7 @@ def run(plans: list[ExperimentPlan], limits: GateLimits, *, all_events: bool) ->
         for event in pending:
             commands += scheduler.handle(event, now=0.0)
         events += len(pending)
-    return starts, events, time.process_time() - began
+    return decisions, events, time.process_time() - began
 
 
 def main() -> None:
@@ -105,11 +106,11 @@ def main() -> None:
     for kind in ("plain", "capped", "mixed"):
         plans = plans_of(kind, given.experiments, given.queued)
         limits = GateLimits(64, {"provider-0": 8, "provider-1": 16, "provider-2": 32})
-        starts, events, seconds = run(plans, limits, all_events=given.events)
+        decisions, events, seconds = run(plans, limits, all_events=given.events)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
-            f"{kind:7} {starts:9,} starts {events:10,} events {seconds:7.3f} s CPU"
-            f" {starts / seconds:9,.0f} starts/s {events / seconds:9,.0f} events/s  peak {peak:.0f} MB"
+            f"{kind:7} {decisions:9,} decisions {events:10,} events {seconds:7.3f} s CPU"
+            f" {decisions / seconds:9,.0f} decisions/s {events / seconds:9,.0f} events/s  peak {peak:.0f} MB"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from proctor.cli.exits import Exit
 from proctor.core.failure import STOP_RULES
 from proctor.model.codes import CODES, CodeRow, Severity
 
@@ -78,7 +79,25 @@ def codes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"codes.md": codes_page}
+def exits_page() -> str:
+    """Return docs/exit-codes.md."""
+    lines = [
+        "# Exit codes",
+        "",
+        "Written by `docs/generate.py` from `src/proctor/cli/exits.py`. Where several apply, the first of these counts:",
+        "70, a signal, 3, 1.",
+        "",
+        "| code | name | meaning |",
+        "|---|---|---|",
+        *(f"| {code.value} | `{code.name}` | {code.meaning} |" for code in Exit),
+        "",
+        "The rate of `--fail-under` is passed / slots that are not skipped. A low score without a gate is data, not an",
+        "error: exit 0. One attempt that errored, or one slot that was not dispatched, is exit 3 whatever the score.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"codes.md": codes_page, "exit-codes.md": exits_page}
 """What writes each page."""
 
 

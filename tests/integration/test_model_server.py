@@ -11,6 +11,7 @@ import urllib.request
 import aiohttp
 import pytest
 
+from proctor.data.humaneval import load
 from proctor.errors import MissingPackage
 from proctor.model.spec import ModelSpec
 from proctor.models import mock, openai
@@ -258,8 +259,7 @@ def test_a_script_answers_the_same_over_http_and_in_the_process():
 
 @pytest.mark.parametrize("share", ["0", "0.613", "1"])
 def test_humaneval_is_answered_the_same_by_server_and_mock(share):
-    rows = list(pytest.importorskip("proctor.data.humaneval").rows())
-    asked = [[ChatMessage("user", f"Complete:\n\n{row.prompt}")] for row in rows]
+    asked = [[ChatMessage("user", f"Complete:\n\n{problem.prompt}")] for problem in load().problems]
 
     async def run():
         async with ModelServer(answering(humaneval(share))) as server:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -27,6 +30,16 @@ def test_all_rules_hold_in_seeded_worlds(first):
 def test_O5_a_seed_always_tells_the_same_story():
     for seed in range(10_000, 10_100):
         check(seed)
+
+
+def test_O5_no_decision_depends_on_the_hashes_of_a_process():
+    stories = []
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "proctor.testing.simulate", "--seed", "3"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        stories.append(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+    assert stories[0] == stories[1]
+    assert b"StartGrading" in stories[0]
 
 
 def test_the_worlds_meet_every_kind_of_command_and_end():

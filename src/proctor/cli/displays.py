@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 from proctor.core.plan import ExperimentPlan
 from proctor.report.ndjson import Ndjson
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 1.0
 
+log = logging.getLogger(__name__)
+
 
 class Displays:
     """Folds events into views and hands them to the displays that were asked for."""
@@ -32,35 +37,27 @@ class Displays:
         self._writers = writers
         self._clock = clock
         self.views = {name: RunView(name) for name in writers}
-        self._plain = PlainText(sys.stderr, self.views) if options.progress != "none" else None
-        self._ndjson = Ndjson(sys.stdout, encode) if options.as_json else None
+        self._plain = PlainText(Patient(sys.stderr), self.views) if options.progress != "none" else None
+        self._ndjson = Ndjson(Patient(sys.stdout), encode) if options.as_json else None
 
     def plan(self, schedules: Sequence[ExperimentPlan], notes: Sequence[str]) -> None:
         """Say what is going to happen, before anything does; `notes` are warnings and the like."""
-        lines = [plan_line(schedules, self._options), *notes]
-        if self._plain:
-            for line in lines:
-                self._plain.say(line)
-            self._plain.flush()
-        if self._ndjson:
-            self._ndjson.write("plan", {"experiments": [_plan_data(one) for one in schedules], "notes": list(notes)})
-            self._ndjson.flush()
+        self._say([plan_line(schedules, self._options), *notes])
+        self._write("plan", {"experiments": [_plan_data(one) for one in schedules], "notes": list(notes)})
 
     def show(self, batch: Sequence[Shown]) -> None:
         """Take events that are on disk."""
+        displays = [display for display in (self._plain, self._ndjson) if display is not None]
         for experiment, event, at in batch:
             self.views[experiment].add(event, at)
-            if self._plain:
-                self._plain.show(experiment, event, at)
-            if self._ndjson:
-                self._ndjson.show(experiment, event, at)
-        for display in (self._plain, self._ndjson):
-            if display:
-                display.flush()
+            for display in displays:
+                display.show(experiment, event, at)
+        for display in displays:
+            display.flush()
 
     async def beat_forever(self) -> None:
         """Let the plain text say that it is alive when nothing happens."""
-        while self._plain:
+        while self._plain is not None:
             await asyncio.sleep(BEAT_SECONDS)
             self._plain.beat(self._clock.wall())
 
@@ -78,14 +75,47 @@ class Displays:
         if outcome.store_error is not None:
             lines.append(f"error: {outcome.store_error.message}")
             lines.append("hint: what is listed as finished above is kept; free space, then run it again")
-        if self._plain:
+        self._say(lines)
+        self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
+
+    def _say(self, lines: Sequence[str]) -> None:
+        if self._plain is not None:
             for line in lines:
                 self._plain.say(line)
             self._plain.flush()
-        if self._ndjson:
-            receipt = {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries}
-            self._ndjson.write("receipt", receipt)
+
+    def _write(self, kind: str, data: dict[str, Any]) -> None:
+        if self._ndjson is not None:
+            self._ndjson.write(kind, data)
             self._ndjson.flush()
+
+
+class Patient:
+    """A stream to a person or program that may go away: then it goes quiet, and the run goes on (spec 10 I4)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> None:
+        """Write, while there is a reader."""
+        self._try(lambda stream: stream.write(text))
+
+    def flush(self) -> None:
+        """Flush, while there is a reader."""
+        self._try(lambda stream: stream.flush())
+
+    def _try(self, action: Callable[[TextIO], object]) -> None:
+        if self._stream is None:
+            return
+        try:
+            action(self._stream)
+        except (OSError, ValueError) as error:  # ValueError: the stream was closed
+            gone, self._stream = self._stream, None
+            log.warning("the reader of %s is gone (%s); the run goes on", gone.name, error)
+            with suppress(OSError, ValueError):
+                # What is buffered has nowhere to go, and must not fail once more when the process exits.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), gone.fileno())
 
 
 def plan_line(schedules: Sequence[ExperimentPlan], options: Options) -> str:

@@ -61,6 +61,15 @@ def _import(name: str) -> Command:
     return import_module(f"proctor.cli.commands.{name}").command
 
 
+HELP = click.RichHelpConfiguration(
+    options_table_column_types=["opt_all_metavar", "help"],
+    commands_table_column_types=["name", "help"],
+    style_options_table_row_styles=None,
+)
+"""Two columns: what to type, and what it does."""
+
+
+@click.rich_config(help_config=HELP)
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="proctor")
 def cli() -> None:
@@ -102,8 +111,11 @@ def _end_with(error: BaseException) -> Exit:
     import traceback  # noqa: PLC0415 - only for our own bugs
 
     traceback.print_exception(error)
-    hint = "this is a bug of proctor; keep the run directory and report the lines above"
-    return _say(f"internal: {describe(error)}", hint, Exit.INTERNAL)
+    message = error.message if isinstance(error, InternalError) else describe(error)
+    hint = error.hint if isinstance(error, InternalError) else None
+    return _say(
+        f"internal: {message}", hint or "this is a bug of proctor; please report the lines above", Exit.INTERNAL
+    )
 
 
 _EXIT_OF: tuple[tuple[type[ProctorError], Exit], ...] = (

@@ -29,6 +29,19 @@ class ProviderLimit(click.ParamType[tuple[str, int]]):
         return name, int(number)
 
 
+class Count(click.ParamType[int]):
+    """A whole number of at least 1."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        text = str(value)
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            self.fail(f"`{value}` is not a whole number of at least 1", param, ctx)
+        return int(text)
+
+
 class Seconds(click.ParamType[float]):
     """A finite number of seconds above 0."""
 
@@ -64,11 +77,11 @@ class Rate(click.ParamType[float]):
 def _task_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     ids = tuple(part.strip() for value in values for part in value.split(","))
     if not all(ids):
-        raise click.BadParameter("an empty task id; write ID,ID,...", ctx, param)
+        raise click.BadParameter("a task id is empty; write them as ID,ID", ctx, param)
     return ids
 
 
-COUNT = click.IntRange(min=1)
+COUNT = Count()
 LEVELS = click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
 
 _SHARED: list[Callable[[Any], Any]] = [
@@ -111,8 +124,8 @@ _SHARED: list[Callable[[Any], Any]] = [
         help="Leave out result.json per attempt; above 10,000 attempts by itself.",
     ),
     click.option(
-        "--file-log-level", type=LEVELS, default="DEBUG",
-        help="What of the log run.log keeps (default: DEBUG).",
+        "--file-log-level", type=LEVELS, default="DEBUG", metavar="LEVEL",
+        help="What run.log keeps: DEBUG, INFO, WARNING, ERROR or CRITICAL (default: DEBUG).",
     ),
 ]  # fmt: skip
 

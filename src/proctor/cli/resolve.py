@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
-from proctor.config.load import Tree, merge, split_assignments, validate
+from proctor.config.load import Tree, merge, settled, split_assignments, validate
 from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig, RuntimeConfig
 from proctor.errors import UnknownName, UsageError
 from proctor.model.attempt import GradingMode
@@ -40,6 +40,8 @@ class Resolved:
     harness: Harness
     provider: Provider
     model: Model | None = None
+    notes: Sequence[str] = ()
+    """What the user should know before it starts."""
     graders: dict[int, Grader] = field(default_factory=dict[int, Grader])
     """By the identity of the task's grader component: tasks that share one share the grader."""
 
@@ -72,8 +74,10 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         base["model"] = {"id": typed.model}
     base = merge(merge(tree, base), typed.flags)
     harness_class: Any = load(Kind.HARNESS, base["harness"]["id"])
+    notes: list[str] = []
     if "model" in base and not harness_class.needs_model:
-        del base["model"]
+        unused = base.pop("model").get("id", "its settings")
+        notes.append(f"harness `{base['harness']['id']}` uses no model: `{unused}` is left out of account")
     config = validate(ExperimentConfig, base, what="experiment")
     benchmark, benchmark_params = _make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params)
     harness, harness_params = _make(Kind.HARNESS, config.harness.id, config.harness.params)
@@ -94,9 +98,9 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         max_concurrency=config.max_concurrency,
         grading=GradingMode(benchmark.grading),
         limits=TimeLimits(agent_seconds=config.agent_timeout_seconds, grade_seconds=config.grade_timeout_seconds),
-        flags=config.flags,
+        flags=settled(config.flags),
     )
-    resolved = Resolved(experiment, benchmark, harness, provider)
+    resolved = Resolved(experiment, benchmark, harness, provider, notes=notes)
     if experiment.model is not None:
         resolved.model = open_model(experiment.model)
     return resolved
@@ -107,10 +111,10 @@ def _model_spec(config: ModelConfig | None, harness_id: str, harness: Harness) -
         if harness.needs_model:
             raise UsageError(
                 f"harness `{harness_id}` needs a model",
-                hint=f"proctor run BENCHMARK {harness_id} MODEL, such as mock/echo",
+                hint=f"give one: `proctor run BENCHMARK {harness_id} MODEL`, such as `mock/echo`",
             )
         return None
-    return ModelSpec(config.id, config.base_url, config.api_key, config.identity, config.params)
+    return ModelSpec(config.id, config.base_url, config.api_key, config.identity, settled(config.params))
 
 
 def open_model(spec: ModelSpec) -> Model:
@@ -123,7 +127,9 @@ def open_model(spec: ModelSpec) -> Model:
 def _make(kind: Kind, name: str, params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """Return a plugin made with validated options, and the options as JSON with their defaults."""
     plugin = load(kind, name)
-    options: BaseModel = validate(plugin.options, params, what=f"parameters of {kind.value} `{name}`")
+    options: BaseModel = validate(
+        plugin.options, settled(params, plugin.options), what=f"parameters of {kind.value} `{name}`"
+    )
     return plugin(options), options.model_dump(mode="json")
 
 

@@ -22,7 +22,7 @@ from proctor.core.commands import StartTry
 from proctor.core.gates import GateLimits
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
 from proctor.core.scheduler import Scheduler
-from proctor.errors import Fault, StoreError
+from proctor.errors import Fault, InternalError, StoreError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.events import Interrupted, RunStarted
 from proctor.model.ids import new_id, run_id_of
@@ -164,8 +164,9 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
         one.provider.warning for one, run_plan in zip(resolved, plans, strict=True) if _opens_sandboxes(run_plan)
     ]
     notes = [f"warning: {text}" for text in dict.fromkeys(warnings) if text]
+    notes += [f"note: {text}" for text in dict.fromkeys(text for one in resolved for text in one.notes)]
     if options.attempt_files and not few:
-        notes.append("no result.json per attempt: there are too many; `proctor show` reads the journal")
+        notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
     rooms: dict[str, _Room] = {}
     with ExitStack() as open_runs:
         logger = logging.getLogger("proctor")
@@ -177,6 +178,12 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
             log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
         try:
             outcome = await invocation.drive(rooms, notes)
+        except StoreError:
+            raise
+        except Exception as error:
+            where = ", ".join(str(room.writer.directory) for room in rooms.values())
+            log.exception("a bug of proctor")
+            raise InternalError(describe(error), hint=f"please report it, and keep {where}") from error
         finally:
             for one in resolved:
                 if one.model is not None:

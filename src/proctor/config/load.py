@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, cast, get_args
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +15,13 @@ from proctor.errors import UsageError, nearest
 C = TypeVar("C", bound=BaseModel)
 Tree = dict[str, Any]
 
+
+class Typed(str):
+    """A value as it was typed after `--set KEY=`; the type of its field decides what it means."""
+
+    __slots__ = ()
+
+
 _FREE = {"params", "flags", "env", "provider_limits"}
 """Mappings whose keys are not ours to know."""
 
@@ -22,8 +30,8 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
     """Split `dotted.key=value`.
 
     A value that is a JSON list, object, quoted string or null is read as JSON; anything else stays the text that was
-    typed, and the type of the field decides what it means (`1e5` is a number in a field of seconds and text in a name).
-    Raises `UsageError`.
+    typed (`Typed`), and the type of the field decides what it means: `1e5` is a number in a field of seconds and text
+    in a name. Raises `UsageError`.
     """
     path, equals, value = text.partition("=")
     keys = path.strip().split(".")
@@ -38,7 +46,42 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
             raise UsageError(
                 f"`--set {text}`: the value is not valid JSON: {error}", hint="quote it for the shell"
             ) from None
-    return keys, value
+    return keys, Typed(value)
+
+
+def settled(values: Mapping[str, Any], schema: type[BaseModel] | None = None) -> Tree:
+    """Return free values (parameters, flags) with what was typed turned into values.
+
+    A field of `schema` that takes text keeps the text; everywhere else a number, `true` and `false` are what JSON says,
+    and the rest is text.
+    """
+    fields = schema.model_fields if schema else {}
+    tree: Tree = {}
+    for name, value in values.items():
+        takes_text = name in fields and str in _alternatives(fields[name].annotation)
+        if isinstance(value, Typed):
+            tree[name] = str(value) if takes_text else _scalar(value)
+        else:
+            tree[name] = settled(cast("Tree", value)) if isinstance(value, dict) else value
+    return tree
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    origin = get_origin(annotation)
+    return get_args(annotation) if origin in (Union, UnionType) else (annotation,)
+
+
+def _scalar(text: str) -> Any:
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError:
+        return str(text)
+    # 1e3 is a whole number in a field of counts; a field of fractions takes it as well.
+    return int(value) if isinstance(value, float) and value.is_integer() and "." not in text else value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def split_assignments(assignments: Iterable[str]) -> tuple[Tree, dict[str, Tree]]:
@@ -113,10 +156,12 @@ def validate(schema: type[C], tree: Mapping[str, Any], *, what: str) -> C:
     try:
         return schema.model_validate(tree)
     except ValidationError as error:
-        raise UsageError(*_wording(error, schema, what)) from None
+        fields = ", ".join(schema.model_fields)
+        hint = f"fields there: {fields}" if fields else "it has no fields"
+        raise UsageError(_wording(error, schema, what), hint=hint) from None
 
 
-def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> tuple[str]:
+def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> str:
     lines: list[str] = []
     for problem in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"])
@@ -128,7 +173,7 @@ def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> tupl
         else:
             message = problem["msg"].removeprefix("Value error, ")
             lines.append(f"`{where}`: {message[0].lower()}{message[1:]}, not {_shown(where, problem['input'])}")
-    return (f"{what}: " + "; ".join(lines),)
+    return f"{what}: " + "; ".join(lines)
 
 
 def _shown(where: str, value: Any) -> str:

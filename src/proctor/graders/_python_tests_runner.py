@@ -1,8 +1,8 @@
 """Runs an answer's code and the task's tests; this text is handed to the sandbox's own interpreter (3.9 or later).
 
 Standard input holds one JSON object: `nonce`, `answer`, `prompt`, `test`, `entry_point`. What is found is told on
-standard output, in lines that begin with the nonce: `ready` before any of the code runs, then how it ended. Whoever reads
-them believes nothing else, so nothing that the code prints, no status and no early end can look like success.
+standard output, in lines that begin with the nonce: `ready` before any of the code runs, then how it ended. Whoever
+reads them believes nothing else, so nothing that the code prints, no status and no early end can look like success.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def code_of(answer: str, entry_point: str) -> str:
-    """Return the code of an answer: its last block of Python, rather one that defines the entry point; else all of it."""
+    """Return the code of an answer: its last block of Python, rather one that defines the entry point; or all of it."""
     text = answer.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     blocks = fenced_blocks(text)
     if not blocks:
@@ -137,7 +137,7 @@ class AssertNoter(ast.NodeTransformer):
     """Makes each assertion note what it compares, so that a failure can tell."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
-        """Replace `assert a == b` by `assert note(first_line, last_line, "", a, b, lambda left, right: left == right)`."""
+        """Replace `assert a == b` by `assert note(place, a, b, lambda left, right: left == right)`."""
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             text, operands = _COMPARISONS[type(test.ops[0])], [test.left, *test.comparators]
@@ -150,8 +150,8 @@ class AssertNoter(ast.NodeTransformer):
             result = _load("left")
         names = [ast.arg("left"), ast.arg("right")]
         arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
-        place = [ast.Constant(node.lineno), ast.Constant(node.end_lineno), ast.Constant(text)]
-        call = ast.Call(_load(NOTE), [*place, *operands, ast.Lambda(arguments, result)], [])
+        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.end_lineno), ast.Constant(text)], ast.Load())
+        call = ast.Call(_load(NOTE), [place, *operands, ast.Lambda(arguments, result)], [])
         node.test = ast.copy_location(call, test)
         return ast.fix_missing_locations(node)
 
@@ -189,6 +189,7 @@ class Broken(Exception):
 
 def compile_tests(source: str) -> types.CodeType:
     """Compile the tests, their assertions noted; raises `Broken`."""
+    linecache.cache["test"] = (len(source), None, source.splitlines(keepends=True), "test")
     try:
         tree = ast.parse(source, "test")
         if not any(isinstance(statement, ast.FunctionDef) and statement.name == "check" for statement in tree.body):
@@ -202,8 +203,8 @@ def run_tests(sources: list[tuple[str, str]], tests: types.CodeType, entry_point
     """Run code and tests in one namespace; return how it ended, or raise what they raised."""
     noted: list[Any] = []
 
-    def note(first: int, last: int, text: str, left: Any, right: Any, compare: Callable[[Any, Any], Any]) -> Any:
-        noted[:] = range(first, last + 1), text, left, right
+    def note(place: tuple[int, int, str], left: Any, right: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        noted[:] = place, left, right
         return compare(left, right)
 
     module = types.ModuleType("candidate")
@@ -217,10 +218,10 @@ def run_tests(sources: list[tuple[str, str]], tests: types.CodeType, entry_point
                 code = compile(source, name, "exec")
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 return _failed("the code compiles", describe(error), f"{name}:{getattr(error, 'lineno', None) or 1}")
-            exec(code, space)
+            exec(code, space)  # noqa: S102 - what this is for
         if entry_point not in space:
             return _failed(f"the code defines {entry_point}", "it does not", None)
-        exec(tests, space)
+        exec(tests, space)  # noqa: S102
         space["check"](space[entry_point])
     except Exception as error:
         cause = why_incomplete(error)
@@ -267,9 +268,11 @@ def explain(error: BaseException, noted: list[Any]) -> dict[str, Any]:
     name, line = (in_tests or ours)[-1]
     label = linecache.getline(name, line).strip()[:TEXT_LENGTH] or "the tests run"
     source = f"{name}:{line}"
-    if isinstance(error, AssertionError) and ours[-1] == ("test", line) and noted and line in noted[0]:
-        _, text, left, right = noted
-        return _failed(label, show(left), source, text if text.startswith("something") else text + show(right))
+    if isinstance(error, AssertionError) and ours[-1] == ("test", line) and noted:
+        (first, last, text), left, right = noted
+        if first <= line <= last:
+            expected = text if text.startswith("something") else text + show(right)
+            return _failed(label, show(left), f"test:{first}", expected)
     return _failed(label, describe(error), source)
 
 
@@ -288,16 +291,16 @@ def main() -> None:
 
     try:
         tests = compile_tests(request["test"])
-        linecache.cache["test"] = (1, None, request["test"].splitlines(keepends=True), "test")
         tell({"state": "ready"})
-        spare = bytearray(SPARE_BYTES)
+        spare = [bytearray(SPARE_BYTES)]
         try:
             sources = candidate_sources(request["answer"], request["prompt"], entry_point)
             found = run_tests(sources, tests, entry_point)
         except BaseException as error:  # what ends the code must not end us unheard
-            del spare
+            spare.clear()
             error.__traceback__ = None  # with all that the frames hold
             found = why_incomplete(error) or _failed("the code runs", describe(error), None)
+        spare.clear()
         tell(found)
     except Broken as broken:
         tell({"state": "broken", "why": str(broken)})

@@ -3,8 +3,9 @@
 The code runs in the sandbox of grading, in the same interpreter as the tests, under limits. Only a word that the tests
 themselves say after their last assertion counts as success: not a status, not what the code prints, not an early end.
 
-What this cannot withstand is code that looks for the grader in its own interpreter's memory, finds that word and says it.
-No grader that runs tests in the process of the tested code can; use it for measuring, not against an adversary.
+What this cannot withstand is code that looks for the grader in its own interpreter's memory, finds that word and says
+it, or that changes what the tests see. No grader that runs tests in the process of the tested code can: it measures
+agents that want to solve the task, and is no defence against one that wants to break the grader.
 """
 
 from __future__ import annotations
@@ -106,13 +107,16 @@ class PythonTests:
             return "grade.output", f"the code printed more than {options.output_bytes} bytes"
         if end["state"] == "memory" or result.out_of_memory or result.err.rstrip().endswith("MemoryError"):
             return "grade.memory", f"the code used more than {options.memory_bytes} bytes of memory"
-        if end["state"] == "incomplete":
-            return "grade.incomplete", str(end["why"])
-        if result.lost:
-            return "grade.incomplete", f"the code ended what watched over it: {result.lost}"
-        if result.signal is not None:
-            return "grade.incomplete", f"the code was ended by signal {result.signal} before its tests were"
-        return "grade.incomplete", f"the code ended with status {result.exit_code} before its tests did"
+        return "grade.incomplete", str(end["why"]) if end["state"] == "incomplete" else _why_ended(result)
+
+
+def _why_ended(result: ExecResult) -> str:
+    """Say how the code came to an end before its tests did."""
+    if result.lost:
+        return f"the code ended what watched over it: {result.lost}"
+    if result.signal is not None:
+        return f"the code was ended by signal {result.signal} before its tests were done"
+    return f"the code ended with status {result.exit_code} before its tests were done"
 
 
 def _failed(label: str, expected: str | None = None, actual: str | None = None, source: str | None = None) -> Grade:

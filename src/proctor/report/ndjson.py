@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any
 
 from proctor.model.events import Event
+from proctor.report.plain import Writes
 
 
 class Ndjson:
     """Writes lines of JSON; the line of an event is that of the journal, with the run's name in front."""
 
-    def __init__(self, stream: TextIO, encode: Callable[[Event, float], bytes]) -> None:
+    def __init__(self, stream: Writes, encode: Callable[[Event, float], bytes]) -> None:
         self._stream = stream
         self._encode = encode
 

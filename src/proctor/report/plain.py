@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Protocol
 
 from proctor.core.aggregate import Counts
 from proctor.model.attempt import Severity
@@ -13,6 +13,18 @@ from proctor.report.wording import SEPARATOR, duration, for_encoding, plural, pr
 
 HEARTBEAT_SECONDS = 30.0
 """A line with the counts is printed when nothing else was for this long."""
+
+
+class Writes(Protocol):
+    """A text stream, as far as a report needs one."""
+
+    def write(self, text: str, /) -> object:
+        """Write text."""
+        ...
+
+    def flush(self) -> object:
+        """Hand it on."""
+        ...
 
 
 def counts_line(counts: Counts) -> str:
@@ -32,7 +44,7 @@ def counts_line(counts: Counts) -> str:
 class PlainText:
     """Writes progress to a text stream, line by line."""
 
-    def __init__(self, stream: TextIO, views: Mapping[str, RunView]) -> None:
+    def __init__(self, stream: Writes, views: Mapping[str, RunView]) -> None:
         self._stream = stream
         self._views = views
         self._several = len(views) > 1

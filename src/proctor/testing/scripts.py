@@ -9,14 +9,12 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from proctor.data.humaneval import Problem, load
 from proctor.errors import UsageError
 from proctor.models.mock import NoAnswer
 from proctor.plugins.api import ChatMessage
-
-if TYPE_CHECKING:
-    from proctor.data.humaneval import HumanEvalRow
 
 TextScript = Callable[[Sequence[ChatMessage]], str]
 """A script that answers with a text."""
@@ -60,23 +58,21 @@ def is_solved(index: int, share: Fraction) -> bool:
 
 
 @cache
-def _by_name() -> dict[str, list[tuple[int, HumanEvalRow]]]:
-    from proctor.data.humaneval import rows  # noqa: PLC0415 - its package is optional, and only this script needs it
-
-    found: dict[str, list[tuple[int, HumanEvalRow]]] = {}
-    for index, row in enumerate(rows()):
-        found.setdefault(row.entry_point, []).append((index, row))
+def _by_name() -> dict[str, list[tuple[int, Problem]]]:
+    found: dict[str, list[tuple[int, Problem]]] = {}
+    for index, problem in enumerate(load().problems):
+        found.setdefault(problem.entry_point, []).append((index, problem))
     return found
 
 
-def _signature(row: HumanEvalRow) -> str:
+def _signature(problem: Problem) -> str:
     """Return the line that defines the function of a task, which its prompt shares with few others."""
-    start = row.prompt.rindex(f"def {row.entry_point}(")
-    return row.prompt[start:].partition("\n")[0].rstrip()
+    start = problem.prompt.rindex(f"def {problem.entry_point}(")
+    return problem.prompt[start:].partition("\n")[0].rstrip()
 
 
-def recognised(text: str) -> tuple[int, HumanEvalRow]:
-    """Return the index and the row of the HumanEval task in `text`: by its whole prompt, else by the signature.
+def recognised(text: str) -> tuple[int, Problem]:
+    """Return the index and the problem of the HumanEval task in `text`: by its whole prompt, else by the signature.
 
     Raises `NoAnswer` when there is none, or when several signatures are there and no whole prompt.
     """
@@ -95,16 +91,17 @@ def humaneval(share: str | int | float | Fraction = 1) -> TextScript:
     """Answer HumanEval prompts: the reference solution for a share of the tasks (`is_solved`), else a wrong function.
 
     The wrong function is valid Python that returns None, which solves no task. Both stand in a fenced block between
-    sentences, as models write it.
+    sentences, as models write it. Raises `UsageError` for what is no share, `MissingPackage` without the problems.
     """
     exact = share_of(share)
+    _by_name()  # what is missing is said now, not at the first question
 
     def answer(messages: Sequence[ChatMessage]) -> str:
-        index, row = recognised(last_user_text(messages))
-        body = row.canonical_solution if is_solved(index, exact) else "    return None\n"
-        code = (row.prompt + body).strip()
+        index, problem = recognised(last_user_text(messages))
+        body = problem.canonical_solution if is_solved(index, exact) else "    return None\n"
+        code = (problem.prompt + body).strip()
         return (
-            f"Here is `{row.entry_point}`, written out in full.\n\n"
+            f"Here is `{problem.entry_point}`, written out in full.\n\n"
             f"```python\n{code}\n```\n\n"
             "It follows the examples of the docstring."
         )

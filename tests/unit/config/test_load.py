@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from proctor.config.load import merge, parse_assignment, split_assignments, validate
+from proctor.config.load import merge, parse_assignment, settled, split_assignments, validate
 from proctor.config.schema import ExperimentConfig, RuntimeConfig
 from proctor.errors import UsageError
 
@@ -67,10 +68,41 @@ def test_02_an_unknown_or_misplaced_field_names_the_nearest(text: str, says: str
 
 def test_later_assignments_win_and_sections_are_told_apart() -> None:
     tree, sections = split_assignments(
-        ["attempts=2", "attempts=3", "benchmark.params.tasks=7", "runtime.provider_limits.local=4", "model.params.a.b=x"]
+        [
+            "attempts=2",
+            "attempts=3",
+            "benchmark.params.tasks=7",
+            "runtime.provider_limits.local=4",
+            "model.params.a.b=x",
+        ]
     )
     assert tree == {"attempts": "3", "benchmark": {"params": {"tasks": "7"}}, "model": {"params": {"a": {"b": "x"}}}}
     assert sections == {"execution": {}, "runtime": {"provider_limits": {"local": "4"}}}
+
+
+class Options(BaseModel):
+    number: int = 0
+    name: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("number=8", Options, {"number": 8}),
+        ("number=1e3", Options, {"number": 1000}),
+        ("name=1e5", Options, {"name": "1e5"}),
+        ("name=true", Options, {"name": "true"}),
+        ("temperature=0.5", None, {"temperature": 0.5}),
+        ("stop=true", None, {"stop": True}),
+        ("text=ok", None, {"text": "ok"}),
+        ("text=NaN", None, {"text": "NaN"}),
+        ('text="1"', None, {"text": "1"}),
+        ("a.b=1", None, {"a": {"b": 1}}),
+    ],
+)
+def test_free_values_mean_what_their_field_takes(text: str, schema: type[BaseModel] | None, value: Any) -> None:
+    tree, _ = split_assignments([f"model.params.{text}"])
+    assert repr(settled(tree["model"]["params"], schema)) == repr(value)
 
 
 def test_merge_is_key_by_key_and_the_second_wins() -> None:

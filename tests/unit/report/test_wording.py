@@ -13,7 +13,16 @@ from proctor.report.wording import duration, for_encoding, money, plural, printa
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0.0s"), (0.44, "0.4s"), (9.94, "9.9s"), (12.4, "12s"), (59.4, "59s"), (192, "3m12s"), (3600, "1h00m"), (7500, "2h05m")],
+    [
+        (0, "0.0s"),
+        (0.44, "0.4s"),
+        (9.94, "9.9s"),
+        (12.4, "12s"),
+        (59.4, "59s"),
+        (192, "3m12s"),
+        (3600, "1h00m"),
+        (7500, "2h05m"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text

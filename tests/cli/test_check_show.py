@@ -1,0 +1,111 @@
+"""`proctor check`, `proctor show` and `proctor list` (spec 02)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Ended
+
+Proctor = Callable[..., Ended]
+
+
+def test_a_gradeable_benchmark(proctor: Proctor) -> None:
+    ended = proctor("check", "trivial")
+    assert ended.code == 0
+    assert "trivial is gradeable: all 10 tasks solved by the reference solutions, none by doing nothing" in ended.out
+    assert {path.parent.name for path in ended.run_dirs} == {"none_trivial_oracle", "none_trivial_nop"}
+
+
+@pytest.mark.parametrize(("broken", "says"), [("unsolvable", "errored"), ("wrong", "failed"), ("free", "passed")])
+def test_a_benchmark_that_is_not_gradeable_exits_1_and_names_the_tasks(
+    proctor: Proctor, broken: str, says: str
+) -> None:
+    ended = proctor("check", "plugins:Gradeable", "--set", f"benchmark.params.broken={broken}")
+    assert ended.code == 1
+    assert f"bad: {says}" in ended.err
+    assert "good: " not in ended.err
+    assert "is not gradeable: 1 of 2 tasks at fault" in ended.out
+
+
+def test_check_runs_both_harnesses_in_one_invocation_under_one_limit(proctor: Proctor) -> None:
+    ended = proctor("check", "trivial", "--json", "--task-concurrency", "1", "--limit", "2")
+    [plan] = [event for event in ended.events if event["type"] == "plan"]
+    assert [one["experiment"] for one in plan["experiments"]] == ["trivial/oracle", "trivial/nop"]
+    assert [run["counts"]["passed"] for run in ended.receipt["runs"]] == [2, 0]
+    running = peak = 0
+    for event in ended.events:
+        running += (event["type"] == "TryStarted") - (event["type"] == "TryEnded")
+        peak = max(peak, running)
+    assert peak == 1
+
+
+def test_show_lists_slots_in_plan_order_with_what_became_of_them(proctor: Proctor) -> None:
+    ended = proctor("run", "trivial", "plugins:Sleeper", "--set", "harness.params.every=2", "--limit", "4")
+    shown = proctor("show", ended.run_dir)
+    assert shown.code == 0
+    rows = [line.split()[:3] for line in shown.out.splitlines()[:4]]
+    assert [row[0] for row in rows] == ["t0000", "t0001", "t0002", "t0003"]
+    assert [row[2] for row in rows] == ["passed", "errored", "passed", "errored"]
+    assert "50.0–100.0% incomplete (2/4 passed, 2 errored)" in shown.out  # noqa: RUF001
+    data = json.loads(proctor("show", ended.run_dir, "--json").out)
+    assert data["headline"] == json.loads((ended.run_dir / "summary.json").read_text())["headline"]
+    assert [row["verdict"] for row in data["attempts"]] == ["passed", "errored", "passed", "errored"]
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_08_D1_show_reads_a_torn_journal_and_says_so(proctor: Proctor, keep: float) -> None:
+    run_dir = proctor("run", "trivial", "oracle").run_dir
+    journal = run_dir / "journal.jsonl"
+    whole = journal.read_bytes()
+    cut = int(len(whole) * keep)
+    if whole[cut - 1 : cut] == b"\n":
+        cut -= 3
+    journal.write_bytes(whole[:cut])
+    ended = proctor("show", run_dir)
+    assert ended.code == 0
+    assert "torn line" in ended.err
+    assert "has not ended, or its process was killed" in ended.err
+    assert "t0000" in ended.out
+
+
+def test_show_prints_what_stands_before_a_damaged_line_and_exits_3(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle").run_dir
+    journal = run_dir / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[-3] = b"\x00garbage\n"
+    journal.write_bytes(b"".join(lines))
+    ended = proctor("show", run_dir)
+    assert ended.code == 3
+    assert f"damaged at line {len(lines) - 2}" in ended.err
+    assert "t0000" in ended.out
+
+
+def test_show_without_a_plan_lists_what_the_journal_has(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "2").run_dir
+    (run_dir / "plan.json").unlink()
+    ended = proctor("show", run_dir)
+    assert ended.code == 0
+    assert "t0001" in ended.out
+    assert "no plan" in ended.err
+
+
+def test_show_works_on_a_copy_and_changes_nothing(proctor: Proctor, tmp_path: Path) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "2").run_dir
+    copy = tmp_path / "elsewhere"
+    run_dir.rename(copy)
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    assert proctor("show", copy).code == 0
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+def test_list_names_what_is_installed(proctor: Proctor) -> None:
+    data = json.loads(proctor("list", "--json").out)
+    assert set(data["benchmarks"]) >= {"humaneval", "trivial"}
+    assert set(data["harnesses"]) >= {"chat", "nop", "oracle"}
+    assert set(data["providers"]) >= {"local"}
+    assert all(origin.startswith("proctor ") for origin in data["harnesses"].values())
+    assert "trivial" in proctor("list", "benchmarks").out

@@ -1,0 +1,116 @@
+"""Plugins for tests of the whole program, named by dotted path: `plugins:Sleeper`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from proctor.model.attempt import Grade, GradingMode
+from proctor.model.spec import Component, Reference, Task
+from proctor.plugins.api import AttemptContext, Collected, GradeContext, Message, Turn
+
+
+class SleeperOptions(BaseModel):
+    seconds: float = 0.0
+    """How long each turn takes."""
+    trace: str | None = None
+    """A file that gets one line when a turn starts and one when it ends."""
+    every: int = 0
+    """Each so manieth attempt fails: see `failure`."""
+    failure: str = "raise"
+    command: str = ""
+    """A command that is run in the sandbox."""
+
+
+class Sleeper:
+    """Waits, leaves a trace, and answers "ok"."""
+
+    name = "sleeper"
+    version = "1"
+    isolated_attempts = True
+    needs_model = False
+    needs_sandbox = False
+    options = SleeperOptions
+
+    def __init__(self, options: SleeperOptions) -> None:
+        self.settings = options
+        self.needs_sandbox = bool(options.command)
+        self.count = 0
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return SleeperSession(self, ctx)
+
+
+class SleeperSession:
+    def __init__(self, harness: Sleeper, ctx: AttemptContext) -> None:
+        self._settings = harness.settings
+        self._ctx = ctx
+        harness.count += 1
+        self._fails = bool(self._settings.every) and harness.count % self._settings.every == 0
+
+    async def send(self, message: Message) -> Turn:
+        self._note("start")
+        try:
+            if self._settings.command:
+                await self._ctx.sandbox.exec(self._settings.command)
+            await asyncio.sleep(self._settings.seconds)
+            if self._fails:
+                raise RuntimeError(f"{self._ctx.task.id} was told to fail")
+        finally:
+            self._note("end")
+        return Turn("ok")
+
+    def _note(self, what: str) -> None:
+        if self._settings.trace:
+            with Path(self._settings.trace).open("a") as file:
+                file.write(f"{what} {self._ctx.task.id} {os.getpid()}\n")
+
+    async def collect(self) -> Collected:
+        return Collected()
+
+    async def close(self) -> None:
+        pass
+
+
+class GradeableOptions(BaseModel):
+    broken: str = ""
+    """What is wrong with the task `bad`: unsolvable, wrong or free."""
+
+
+class Gradeable:
+    """Two tasks, one of which may be at fault."""
+
+    name = "gradeable"
+    version = "1"
+    isolated_attempts = True
+    grading = GradingMode.NONE
+    options = GradeableOptions
+
+    def __init__(self, options: GradeableOptions) -> None:
+        self._broken = options.broken
+
+    async def tasks(self) -> list[Task]:
+        good = Task("good", Component("text", {"expected": "ok"}), reference=Reference("ok"))
+        reference = None if self._broken == "unsolvable" else Reference("no" if self._broken == "wrong" else "ok")
+        free = Component("plugins:Generous") if self._broken == "free" else good.grader
+        return [good, Task("bad", free, reference=reference)]
+
+    async def setup(self, ctx: AttemptContext) -> None:
+        pass
+
+
+class Generous:
+    """Everything passes."""
+
+    name = "generous"
+    version = "1"
+    options = SleeperOptions
+
+    def __init__(self, options: SleeperOptions) -> None:
+        pass
+
+    async def grade(self, ctx: GradeContext) -> Grade:
+        return Grade(True, 1.0)
