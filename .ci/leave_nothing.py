@@ -1,8 +1,9 @@
 """Runs a command, and fails if it leaves a process behind, whatever session or group that put itself into.
 
-usage: leave_nothing.py COMMAND ARGS...
+usage: leave_nothing.py [--grace SECONDS] COMMAND ARGS...
 
-What is left is named and ended. The exit status is that of the command, or 1 if it was 0 and something was left.
+What is left after a grace (10 seconds) is named and ended. The exit status is that of the command, or 1 if it was 0 and
+something was left.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 """From the kernel's prctl.h: orphans below this process become its children, so that none can hide."""
+
+GRACE_SECONDS = 10.0
+"""What is about to end by itself is not left behind."""
 
 
 def children() -> dict[int, str]:
@@ -35,23 +40,38 @@ def children() -> dict[int, str]:
     return found
 
 
-def end_what_is_left() -> list[str]:
-    """Kill all that is left below this process, also what appears when its parent is killed; return what it was."""
+def end_what_is_left(grace_seconds: float) -> list[str]:
+    """Wait until nothing is left below this process, kill what stays longer than the grace; return what that was.
+
+    Only the kernel knows that nothing is left: a list made from /proc misses what is started while it is made.
+    """
     ended: list[str] = []
-    while left := children():
-        for pid, command in left.items():
-            ended.append(f"{pid} {command}")
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    return ended
+    kill_from = time.monotonic() + grace_seconds
+    while True:
+        try:
+            reaped, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if reaped:
+            continue
+        if time.monotonic() >= kill_from:
+            for pid, command in children().items():
+                ended.append(f"{pid} {command}")
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        else:
+            time.sleep(0.02)
 
 
-def main(command: list[str]) -> int:
-    """Run `command` and return the exit status."""
+def main(arguments: list[str]) -> int:
+    """Run the command and return the exit status."""
+    grace_seconds = GRACE_SECONDS
+    if arguments[:1] == ["--grace"]:
+        grace_seconds, arguments = float(arguments[1]), arguments[2:]
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this process cannot become the reaper of its orphans")
-    status = subprocess.run(command, check=False).returncode
-    ended = end_what_is_left()
+    status = subprocess.run(arguments, check=False).returncode
+    ended = end_what_is_left(grace_seconds)
     for line in ended:
         print(f"left behind, and now ended: {line}", file=sys.stderr)
     return status if status != 0 else int(bool(ended))

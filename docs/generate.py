@@ -84,8 +84,8 @@ def exits_page() -> str:
     lines = [
         "# Exit codes",
         "",
-        "Written by `docs/generate.py` from `src/proctor/cli/exits.py`. Where several apply, the first of these counts:",
-        "70, a signal, 3, 1.",
+        "Written by `docs/generate.py` from `src/proctor/cli/exits.py`. Where several apply, the first of these",
+        "counts: 70, a signal, 3, 1.",
         "",
         "| code | name | meaning |",
         "|---|---|---|",

@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 
 
 def sealed(folder: Path) -> int:
-    return sum(path.read_text().count('"AttemptSealed"') for path in folder.rglob("journal.jsonl"))
+    return sum(path.read_text().count('"AttemptSealed"') for path in (folder / "results").rglob("journal.jsonl"))
 
 
 def ours(folder: Path) -> list[str]:
@@ -89,7 +89,7 @@ def test_10_I2_kill_9_leaves_a_readable_journal_and_no_process(
     while ours(tmp_path):  # supervisors notice the death of their runner and end what they watch
         assert time.monotonic() < end, ours(tmp_path)
         time.sleep(0.01)
-    [run_dir] = [path.parent for path in tmp_path.rglob("journal.jsonl")]
+    [run_dir] = [path.parent for path in (tmp_path / "results").rglob("journal.jsonl")]
     ended = proctor("show", run_dir, "--json")
     assert ended.code == 0
     assert "has not ended, or its process was killed" in ended.err
@@ -105,9 +105,11 @@ def test_10_I2_kill_9_leaves_a_readable_journal_and_no_process(
 def test_10_I1_a_second_signal_leaves_at_once(process: Process, tmp_path: Path) -> None:
     hangs = [*SLOW[:-2], "--set", "harness.params.command=trap '' TERM; while :; do sleep 1; done"]
     started = process(*hangs, env={**os.environ, "TMPDIR": str(tmp_path)})
-    wait_until(lambda: any(tmp_path.rglob("journal.jsonl")) and len(ours(tmp_path)) >= 3, started)
+    wait_until(lambda: any((tmp_path / "results").rglob("journal.jsonl")) and len(ours(tmp_path)) >= 3, started)
     started.send_signal(signal.SIGINT)
-    wait_until(lambda: any('"Interrupted"' in p.read_text() for p in tmp_path.rglob("journal.jsonl")), started)
+    wait_until(
+        lambda: any('"Interrupted"' in p.read_text() for p in (tmp_path / "results").rglob("journal.jsonl")), started
+    )
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=HANG_SECONDS)
     assert started.returncode == 130
@@ -116,7 +118,7 @@ def test_10_I1_a_second_signal_leaves_at_once(process: Process, tmp_path: Path) 
     while ours(tmp_path):
         assert time.monotonic() < end, ours(tmp_path)
         time.sleep(0.01)
-    assert any(tmp_path.rglob("journal.jsonl"))
+    assert any((tmp_path / "results").rglob("journal.jsonl"))
 
 
 def test_a_reader_that_goes_away_does_not_break_the_run(process: Process, tmp_path: Path) -> None:
@@ -129,5 +131,5 @@ def test_a_reader_that_goes_away_does_not_break_the_run(process: Process, tmp_pa
     started.stderr.close()
     assert started.wait(HANG_SECONDS) in (0, 3)
     assert "Traceback" not in err
-    [run_dir] = [path.parent for path in tmp_path.rglob("journal.jsonl")]
+    [run_dir] = [path.parent for path in (tmp_path / "results").rglob("journal.jsonl")]
     assert json.loads((run_dir / "summary.json").read_text())["counts"]["failed"] == 2000

@@ -272,3 +272,16 @@ def test_humaneval_is_answered_the_same_by_server_and_mock(share):
     over_http, in_process = asyncio.run(run())
     assert len(over_http) == 164
     assert [(each.text, each.usage) for each in over_http] == [(each.text, each.usage) for each in in_process]
+
+
+def test_a_client_that_gives_up_in_a_stream_is_no_error_of_the_server(caplog):
+    async def run():
+        async with ModelServer(["0123456789abcdef" * 100_000, "second"]) as server, aiohttp.ClientSession() as client:
+            body = {**BODY, "stream": True}
+            async with client.post(f"{server.base_url}/chat/completions", json=body) as response:
+                await response.content.readany()
+                response.close()
+            return await post(server, client)
+
+    assert asyncio.run(run())[0] == 200
+    assert not caplog.records

@@ -46,6 +46,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 COUNT_MILLISECONDS = 100
 """How often processes are counted where the kernel does not limit their number for us."""
 
+CHILD_ROUNDS = 200
+
 
 def prctl(option: int, value: int) -> bool:
     """Set a property of this process; False where this interpreter or this system cannot."""
@@ -146,6 +148,7 @@ class Supervisor:
         for _ in range(_killing.KILL_ROUNDS):
             for directory in self.groups:
                 _killing.kill_group(directory)
+            self._kill_children()
             _killing.stop_and_kill(self._tree)
             if not self._running():
                 break
@@ -154,6 +157,20 @@ class Supervisor:
         gone = not self._running()
         self._report()
         return gone
+
+    def _kill_children(self) -> None:
+        """Kill those whose parent we are, over and over.
+
+        A process that starts the next and ends is gone before a walk over all processes comes to it; but each of its
+        kind becomes our child, and is quickly found as such.
+        """
+        for _ in range(CHILD_ROUNDS):
+            found = _killing.children(os.getpid())
+            if not found:
+                return
+            for pid in found:
+                _killing.send(pid, signals.SIGKILL)
+            self._running()
 
     def close(self) -> None:
         """Remove the control groups."""
@@ -275,8 +292,8 @@ def set_limits(request: dict[str, Any]) -> None:
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
     limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
     if os.getuid() != 0 and request["processes"] is not None:
-        # It counts all processes of the user, and root is exempt: a second line only.
-        limits.append((resource.RLIMIT_NPROC, count_of_user() + request["processes"]))
+        # It counts all processes of the user, this one included, and root is exempt: a second line only.
+        limits.append((resource.RLIMIT_NPROC, count_of_user() - 1 + request["processes"]))
     for kind, value in limits:
         if value is not None:
             hard = resource.getrlimit(kind)[1]

@@ -1,7 +1,7 @@
 """Fakes for tests of the runner: a clock that is set, a provider in memory, plugins that do as they are told.
 
-`FakeProvider` keeps the part of the provider contract that the runner itself relies on (open, dispose, list); it runs no
-commands. What each step of a plugin does is an `Action`: a coroutine function without arguments.
+`FakeProvider` keeps the part of the provider contract that the runner itself relies on (open, dispose, list); it runs
+no commands. What each step of a plugin does is an `Action`: a coroutine function without arguments.
 """
 
 from __future__ import annotations

@@ -175,15 +175,16 @@ class ModelServer:
             whole = json.dumps(completion_body(answer, request, number)).encode()
             response.content_length = len(whole)
             pieces = [whole[: len(whole) // 2], whole[len(whole) // 2 :]]
-        await response.prepare(http)
-        for piece in pieces[: len(pieces) // 2] if half else pieces:
-            await response.write(piece)
-        if half:
-            # A close, not an abort: what was sent so far is to arrive.
-            if http.transport is not None:
-                http.transport.close()
-            return response
-        await response.write_eof()
+        try:
+            await response.prepare(http)
+            for piece in pieces[: len(pieces) // 2] if half else pieces:
+                await response.write(piece)
+            if not half:
+                await response.write_eof()
+        except ConnectionResetError:
+            return response  # the client gave up in the middle, as it may
+        if half and http.transport is not None:
+            http.transport.close()  # no abort: what was sent so far is to arrive
         return response
 
     def _fail(self, request: Request, failure: Failure) -> web.StreamResponse:
