@@ -23,6 +23,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 
 from proctor.model.attempt import Phase, issue_of
 
@@ -130,9 +131,11 @@ CODE_OF_PHASE: dict[Phase, str] = {
 
 
 def fault_of(error: BaseException, phase: Phase, code: str | None = None) -> Fault:
-    """Return `error` as a fault: unchanged if it is one, else with `code`, else with the code of the phase."""
+    """Return `error` as a fault: itself if it is one (it learns its phase), else with `code`, else the phase's code."""
     if isinstance(error, Fault):
-        return Fault(error.issue.code, error.issue.message, phase=error.issue.phase or phase)
+        if error.issue.phase is None:
+            error.issue = replace(error.issue, phase=phase)
+        return error
     return Fault(code or CODE_OF_PHASE[phase], describe(error), phase=phase)
 
 
@@ -148,10 +151,11 @@ def boundary(phase: Phase, code: str | None = None) -> Generator[None]:
 
     try:
         yield
-    except (Fault, SkipTask) as error:
-        if isinstance(error, SkipTask) or error.issue.phase is not None:
-            raise
-        raise fault_of(error, phase) from error
+    except SkipTask:
+        raise
+    except Fault as error:
+        fault_of(error, phase)
+        raise
     except CancelledError as error:
         task = current_task()
         if task is not None and task.cancelling():

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from proctor.testing.model_server import serve
+from proctor.testing.replies import answering
 from proctor.testing.scripts import humaneval
 
 HANG_SECONDS = 110
@@ -54,7 +55,7 @@ def test_check_says_that_it_is_gradeable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("share", "solved"), [("0.25", 41), ("0.5", 82)])
 def test_a_model_server_that_solves_a_share_gives_exactly_that_rate(tmp_path: Path, share: str, solved: int) -> None:
-    with serve(humaneval(share)) as server:
+    with serve(answering(humaneval(share))) as server:
         code, receipt = run(
             tmp_path, "run", "humaneval", "chat", "scripted", "--set", f"model.base_url={server.base_url}"
         )
