@@ -130,7 +130,6 @@ class House:
 
     def run(self) -> None:
         async def drive() -> None:
-            # Made here: its events belong to this event loop.
             await self.loop.run()
             assert {t for t in asyncio.all_tasks() if t is not asyncio.current_task()} == set()
 
@@ -180,24 +179,17 @@ def test_05_the_journal_line_of_a_try_is_written_before_a_sandbox_is_asked_for()
 def test_10_I1_an_interrupt_stops_dispatch_cancels_and_keeps_what_is_finished() -> None:
     calls = itertools.count()
 
-    async def second_hangs() -> str:
-        if next(calls) >= 1:
-            if house.provider.live and len(house.of(AttemptSealed)) >= 1:
-                house.loop.emit(Interrupted(2))
+    async def only_the_first_ends() -> str:
+        if next(calls):
             await for_ever()
         return "ok"
 
-    house = House(tasks=9, harness=FakeHarness(on_send=second_hangs))
-    waiting = house.loop
+    def interrupt_after_the_first(shown: Shown) -> None:
+        if isinstance(shown[1], AttemptSealed) and shown[1].verdict is Verdict.PASSED:
+            house.loop.emit(Interrupted(15))
 
-    async def drive() -> None:
-        runner = asyncio.create_task(waiting.run())
-        while not house.of(AttemptSealed):
-            await asyncio.sleep(0.001)
-        waiting.emit(Interrupted(15))
-        await runner
-
-    asyncio.run(drive())
+    house = House(tasks=9, harness=FakeHarness(on_send=only_the_first_ends), on_show=interrupt_after_the_first)
+    house.run()
     verdicts = [e.verdict for e in house.of(AttemptSealed)]
     assert verdicts.count(Verdict.PASSED) == 1
     stopped = sum(e.slots for e in house.of(DispatchStopped) if e.reason is StopReason.INTERRUPT)
