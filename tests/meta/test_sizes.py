@@ -9,12 +9,10 @@ MOST_LINES = 500
 MOST_LINES_OF_A_FUNCTION = 70
 
 CEILINGS: dict[str, int] = {
-    "cli/session.py": 292,
     "core/plan.py": 297,
     "core/scheduler.py": 292,
     "graders/_python_tests_runner.py": 313,
     "plugins/api.py": 406,
-    "runtime/_supervisor.py": 324,
     "runtime/command.py": 350,
     "runtime/try_runner.py": 314,
     "store/fold.py": 277,

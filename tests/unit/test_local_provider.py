@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -277,7 +278,9 @@ def test_disposing_removes_closed_directories_without_the_powers_of_root(tmp_pat
     tmp_path.chmod(0o777)
     for parent in tmp_path.parents[:3]:
         parent.chmod(0o755)
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads, which the child never uses
+        pid = os.fork()
     if pid == 0:  # a child that is nobody, and touches nothing of the parent's
         try:
             os.setgid(65534)
@@ -300,6 +303,7 @@ def test_a_directory_that_cannot_be_removed_is_a_fault(tmp_path: Path, monkeypat
 
     async def scenario() -> None:
         sandbox = await LocalProvider(tmp_path / "base").open(PLAIN, {"run": "r1"})
+        await sandbox.write("used", b"")
         with monkeypatch.context() as patch:
             patch.setattr(_files, "remove_tree", refuse)
             with pytest.raises(Fault) as caught:

@@ -109,7 +109,7 @@ def test_a_daemon_lives_on_and_holds_nobody_until_kill(
     cgroups: CgroupRoots | None, subreaper: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not subreaper:
-        start = command_module._START.replace("; _sup", "; _supervisor.prctl = lambda *a: False; _sup")
+        start = command_module._START.replace("; _sup", "; _supervisor._becoming.prctl = lambda *a: False; _sup")
         monkeypatch.setattr(command_module, "_START", start)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

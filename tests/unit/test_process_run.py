@@ -222,6 +222,10 @@ def test_no_core_is_dumped() -> None:
     assert shell("ulimit -c").out == "0\n"
 
 
+def test_a_host_out_of_memory_takes_the_command_before_proctor() -> None:
+    assert shell("cat /proc/self/oom_score_adj").out == "500\n"
+
+
 def test_many_commands_at_once() -> None:
     async def use(processes: Processes) -> list[bytes]:
         results = await asyncio.gather(

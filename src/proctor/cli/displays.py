@@ -21,8 +21,9 @@ from proctor.runtime.loop import Shown
 from proctor.store.codec import encode
 
 if TYPE_CHECKING:
+    from proctor.cli.rooms import Options
     from proctor.cli.run_writer import RunWriter
-    from proctor.cli.session import Options, Outcome
+    from proctor.cli.session import Outcome
 
 BEAT_SECONDS = 1.0
 

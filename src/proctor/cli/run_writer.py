@@ -21,7 +21,7 @@ from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.store.results import write_attempt, write_json
 
 if TYPE_CHECKING:
-    from proctor.cli.session import Options
+    from proctor.cli.rooms import Options
 
 
 @dataclass(slots=True)

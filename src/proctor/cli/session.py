@@ -6,54 +6,33 @@ import asyncio
 import logging
 import os
 import random
-import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from proctor import __version__
 from proctor.cli.displays import Displays
 from proctor.cli.exits import Exit, exit_of_signal, strongest
-from proctor.cli.resolve import Controls, Resolved
+from proctor.cli.resolve import Resolved
+from proctor.cli.rooms import Options, Room, job_of, labels_of, run_started, secrets_of
 from proctor.cli.run_writer import RunWriter
-from proctor.core.commands import StartTry
 from proctor.core.gates import GateLimits
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
 from proctor.core.scheduler import Scheduler
-from proctor.errors import Fault, InternalError, StoreError, describe
+from proctor.errors import InternalError, StoreError, describe
 from proctor.model.attempt import GradingMode
-from proctor.model.events import Interrupted, RunStarted
+from proctor.model.events import Interrupted
 from proctor.model.ids import new_id, run_id_of
 from proctor.report.view import RunView
 from proctor.runtime.clock import SystemClock, utc
 from proctor.runtime.loop import Loop
-from proctor.runtime.redact import Redactor, secrets_in
+from proctor.runtime.redact import Redactor
 from proctor.runtime.signals import on_signals
-from proctor.runtime.try_runner import Save, TryJob
-from proctor.store.codec import FORMAT_VERSION
 
 ATTEMPT_FILES_AT_MOST = 10_000
 """Above this many attempts result.json files are left out by themselves (spec 08 D8)."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a command asks of a session, beside the experiments themselves."""
-
-    controls: Controls
-    task_ids: tuple[str, ...] = ()
-    limit: int | None = None
-    run_name: str | None = None
-    run_id: str | None = None
-    progress: str = "auto"
-    as_json: bool = False
-    attempt_files: bool = True
-    file_log_level: str = "DEBUG"
-    fail_under: float | None = None
 
 
 @dataclass(slots=True)
@@ -64,17 +43,6 @@ class Outcome:
     writers: dict[str, RunWriter]
     exit: Exit
     store_error: StoreError | None = None
-
-
-@dataclass(slots=True)
-class _Room:
-    """An experiment with everything that belongs to its run."""
-
-    resolved: Resolved
-    plan: RunPlan
-    tasks: dict[str, int]
-    writer: RunWriter
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
@@ -108,21 +76,21 @@ class _Invocation:
         self.resolved = resolved
         self.options = options
         self.clock = SystemClock()
-        self.redactor = Redactor(_secrets(resolved))
+        self.redactor = Redactor(secrets_of(resolved))
         self.rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
         self.id = new_id(self.rng)
 
-    def open_room(self, one: Resolved, run_plan: RunPlan, *, attempt_files: bool) -> _Room:
+    def open_room(self, one: Resolved, run_plan: RunPlan, *, attempt_files: bool) -> Room:
         """Make the run directory of an experiment."""
         at = self.clock.wall()
-        started = _run_started(self.id, run_plan, run_id_of(utc(at)))
+        started = run_started(self.id, run_plan, run_id_of(utc(at)))
         writer = RunWriter.create(
             run_plan, self.options, started, at, attempt_files=attempt_files, redactor=self.redactor
         )
         tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
-        return _Room(one, run_plan, tasks, writer, _labels(self.id, writer.run_id, run_plan.experiment.name))
+        return Room(one, run_plan, tasks, writer, labels_of(self.id, writer.run_id, run_plan.experiment.name))
 
-    async def drive(self, rooms: Mapping[str, _Room], notes: Sequence[str]) -> Outcome:
+    async def drive(self, rooms: Mapping[str, Room], notes: Sequence[str]) -> Outcome:
         """Run everything to its end, show it and sum it up."""
         options, writers = self.options, {name: room.writer for name, room in rooms.items()}
         schedules = [room.plan.schedule for room in rooms.values()]
@@ -132,7 +100,7 @@ class _Invocation:
         limits = GateLimits(options.controls.task_concurrency, options.controls.provider_limits)
         loop = Loop(
             scheduler=Scheduler(schedules, limits, lambda: new_id(self.rng)),
-            prepare=lambda command: _job(rooms[command.slot.experiment], command),
+            prepare=lambda command: job_of(rooms[command.slot.experiment], command),
             runs=writers,
             show=displays.show,
             clock=self.clock,
@@ -167,7 +135,7 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
     notes += [f"note: {text}" for text in dict.fromkeys(text for one in resolved for text in one.notes)]
     if options.attempt_files and not few:
         notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
-    rooms: dict[str, _Room] = {}
+    rooms: dict[str, Room] = {}
     with ExitStack() as open_runs:
         logger = logging.getLogger("proctor")
         logger.setLevel(logging.DEBUG)
@@ -212,78 +180,6 @@ def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:
         elif fail_under is not None and counts.passed / base < fail_under:
             found.append(Exit.GATE_NOT_MET)
     return strongest(*found)
-
-
-def _secrets(resolved: Sequence[Resolved]) -> Iterator[str | None]:
-    """Yield every value that must not be written: keys of models, and what stands under the name of a secret."""
-    yield from secrets_in(os.environ)
-    for one in resolved:
-        experiment = one.experiment
-        for tree in (
-            experiment.environment.env,
-            experiment.harness.params,
-            experiment.benchmark.params,
-            experiment.flags,
-        ):
-            yield from secrets_in(tree)
-        if experiment.model is not None:
-            yield experiment.model.api_key
-            yield from secrets_in(experiment.model.params)
-
-
-def _run_started(invocation: str, run_plan: RunPlan, run_id: str) -> RunStarted:
-    return RunStarted(
-        format=FORMAT_VERSION,
-        invocation=invocation,
-        run=run_id,
-        experiment=run_plan.experiment.name,
-        proctor=__version__,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        slots=len(run_plan),
-    )
-
-
-def _labels(invocation: str, run_id: str, experiment: str) -> dict[str, str]:
-    return {
-        "proctor": __version__,
-        "invocation": invocation,
-        "run": run_id,
-        "experiment": experiment,
-        "owner_host": socket.gethostname(),
-        "owner_pid": str(os.getpid()),
-    }
-
-
-def _job(room: _Room, command: StartTry) -> tuple[TryJob, Save]:
-    resolved, schedule = room.resolved, room.plan.schedule
-    index = room.tasks[command.slot.task]
-    task = room.plan.tasks[index]
-    experiment = resolved.experiment
-    job = TryJob(
-        attempt=command.attempt,
-        try_number=command.try_number,
-        task=task,
-        benchmark=resolved.benchmark,
-        harness=resolved.harness,
-        grader=resolved.grader(task),
-        grading=experiment.grading,
-        provider=resolved.provider,
-        environment=task.environment or experiment.environment,
-        agent_sandbox=schedule.agent_sandbox[index],
-        limits=experiment.limits,
-        model=resolved.model,
-        flags=experiment.flags,
-        labels=room.labels,
-    )
-
-    def save(name: str, content: Any) -> None:
-        try:
-            room.writer.save(command.slot, command.try_number, name, content)
-        except StoreError as error:
-            raise Fault("store.full", error.message) from error
-
-    return job, save
 
 
 def _leave_at_once(number: int) -> None:

@@ -84,7 +84,7 @@ def _copy_over(source: str, place: str) -> None:
     try:
         if not stat.S_ISREG(os.lstat(place).st_mode):
             os.unlink(place)
-    except FileNotFoundError:
+    except FileNotFoundError:  # its place is free
         pass
     if stat.S_ISLNK(kind):
         if os.path.lexists(place):
@@ -217,8 +217,22 @@ def _remove_directory(directory: str, *, strict: bool) -> None:
     """Remove a directory; one that is not empty after all is left to the next pass, unless `strict`."""
     try:
         os.rmdir(directory)
-    except FileNotFoundError:
+    except FileNotFoundError:  # somebody else was faster
         pass
     except OSError as error:
         if strict or error.errno != errno.ENOTEMPTY:
             raise
+
+
+def remove_unused(folder: str) -> bool:
+    """Remove a sandbox in which nothing was ever done, at once; say whether it was one.
+
+    A thread for three calls to the system would cost more than they do.
+    """
+    try:
+        os.rmdir(f"{folder}/work")
+        os.unlink(f"{folder}/labels.json")
+        os.rmdir(folder)
+    except OSError:  # something is in it: it is removed with the care that this takes
+        return False
+    return True

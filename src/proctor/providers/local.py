@@ -108,7 +108,8 @@ class LocalSandbox:
         self._disposed = True
         async with self._disposing:
             await self._processes.kill()
-            await _remove(self._folder)
+            if self._has_home or not _files.remove_unused(self._folder):
+                await _remove(self._folder)
 
     def _make_home(self) -> None:
         if not self._has_home:
@@ -130,9 +131,7 @@ class LocalProvider:
     remote = False
     recommended_concurrency: int | None = None
     default_limit: int | None = 128
-    warning: str | None = (
-        "provider local isolates nothing: commands run as you, and can read and change whatever you can"
-    )
+    warning: str | None = "provider local isolates nothing: commands run as you, and can change whatever you can"
 
     def __init__(self, base: Path | None = None, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._base = os.path.realpath(base or os.path.join(tempfile.gettempdir(), f"proctor-{os.getuid()}"))

@@ -75,7 +75,7 @@ def send(pid: int, signal: int) -> None:
     """Send a signal to a process that may have ended meanwhile."""
     try:  # noqa: SIM105 - contextlib is not imported here, for its cost
         os.kill(pid, signal)
-    except (ProcessLookupError, PermissionError):
+    except (ProcessLookupError, PermissionError):  # it has ended, or become somebody else's
         pass
 
 

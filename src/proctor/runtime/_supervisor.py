@@ -1,7 +1,7 @@
 """Runs one command and answers for every process that comes of it.
 
 A program of its own, one process for each command, started by an interpreter without site packages: so it imports
-nothing of this package but `_killing.py` beside it, and nothing that makes its start slow.
+nothing of this package but `_becoming.py` and `_killing.py` beside it, and nothing that makes its start slow.
 
 It is a "child subreaper": whatever the command leaves behind, daemons with sessions of their own included, becomes its
 child, so nothing escapes. It lives until the last of these processes is gone, and it kills all of them when it is told
@@ -24,47 +24,17 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from proctor.runtime import _killing
+    from proctor.runtime import _becoming, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
+    import _becoming
     import _killing
 
-IGNORED = (
-    signals.SIGHUP,
-    signals.SIGINT,
-    signals.SIGQUIT,
-    signals.SIGPIPE,
-    signals.SIGTERM,
-    signals.SIGUSR1,
-    signals.SIGUSR2,
-    signals.SIGALRM,
-)
-"""What the command could end us with, by accident or not."""
-
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 COUNT_MILLISECONDS = 100
 """How often processes are counted where the kernel does not limit their number for us."""
 
 CHILD_ROUNDS = 200
-
-
-def prctl(option: int, value: int) -> bool:
-    """Set a property of this process; False where this interpreter or this system cannot."""
-    try:
-        import _ctypes  # noqa: PLC0415 - half the cost of ctypes; not every interpreter has it
-
-        program: Any = None  # means this program itself
-        function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), "prctl")
-        return bool(_ctypes.call_function(function, (option, value, 0, 0, 0)) == 0)
-    except (ImportError, AttributeError, OSError):
-        pass
-    try:
-        import ctypes  # noqa: PLC0415 - see above
-
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
-    except (ImportError, AttributeError, OSError):
-        return False
 
 
 def wake_up(number: int, frame: FrameType | None) -> None:
@@ -83,7 +53,7 @@ class Supervisor:
         self.kernel_counts = False
         self.cpu_seconds = 0.0
         self.peak_rss_bytes = 0
-        self.subreaper = prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.subreaper = _becoming.prctl(_becoming.PR_SET_CHILD_SUBREAPER, 1)
         self.wake, wake_end = os.pipe()
         for descriptor in (self.wake, wake_end):
             os.set_blocking(descriptor, False)
@@ -97,8 +67,8 @@ class Supervisor:
         self.main = os.fork()
         if self.main == 0:
             os.close(gate_end)
-            become(self.request, gate, supervisor)
-        for number in IGNORED:  # only now: the child is to be reached by the first SIGTERM
+            _becoming.become(self.request, gate, supervisor)
+        for number in _becoming.IGNORED:  # only now: the child is to be reached by the first SIGTERM
             signals.signal(number, signals.SIG_IGN)
         os.close(gate)
         self._make_groups()
@@ -112,7 +82,7 @@ class Supervisor:
         for directory, settings in self.request["groups"]:
             try:
                 os.mkdir(directory)
-            except OSError:
+            except OSError:  # groups are a help where they can be had
                 continue
             taken = [_killing.write_text(f"{directory}/{name}", value) for name, value in settings]
             if _killing.write_text(directory + "/cgroup.procs", str(self.main)):
@@ -227,7 +197,7 @@ class Supervisor:
         try:
             while os.read(self.wake, 4096):
                 pass
-        except BlockingIOError:
+        except BlockingIOError:  # it is empty
             pass
 
     def _report(self) -> None:
@@ -257,75 +227,6 @@ class Supervisor:
                     if line.startswith("oom_kill ") and int(line.split()[1]):
                         return True
         return False
-
-
-# ------------------------------------------------------------------------------------- becoming the command
-
-
-def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
-    """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell."""
-    doing = "set limits"
-    try:
-        signals.set_wakeup_fd(-1)
-        for number in (*IGNORED, signals.SIGCHLD, signals.SIGXFSZ):
-            signals.signal(number, signals.SIG_DFL)
-        os.setsid()
-        prctl(PR_SET_PDEATHSIG, signals.SIGKILL)  # the last resort where supervisor and runner are killed together
-        os.read(gate, 1)
-        if os.getppid() != supervisor:
-            os._exit(126)
-        set_limits(request)
-        doing = f"enter {os.fsdecode(request['cwd'])!r}"
-        os.chdir(request["cwd"])
-        doing = f"run {os.fsdecode(request['argv'][0])!r}"
-        run_program(request["argv"], request["env"])
-    except BaseException as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
-        os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
-
-
-def set_limits(request: dict[str, Any]) -> None:
-    """Set what the kernel holds for each process."""
-    import resource  # noqa: PLC0415 - not needed by those who import this module to kill
-
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
-    limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
-    if os.getuid() != 0 and request["processes"] is not None:
-        # It counts all processes of the user, this one included, and root is exempt: a second line only.
-        limits.append((resource.RLIMIT_NPROC, count_of_user() - 1 + request["processes"]))
-    for kind, value in limits:
-        if value is not None:
-            hard = resource.getrlimit(kind)[1]
-            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (bound, bound))
-
-
-def count_of_user() -> int:
-    """Return how many threads the user of this process runs."""
-    count = 0
-    for pid in _killing.parents():
-        try:
-            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
-                count += len(os.listdir(f"/proc/{pid}/task"))
-        except OSError:  # it has ended
-            continue
-    return count
-
-
-def run_program(argv: list[bytes], env: dict[bytes, bytes]) -> None:
-    """Become the program, looked for as a shell would; raises `OSError` if that fails, else never returns."""
-    if b"/" in argv[0]:
-        os.execve(argv[0], argv, env)  # noqa: S606
-    failure: OSError | None = None
-    for directory in env.get(b"PATH", os.defpath.encode()).split(b":"):
-        try:
-            os.execve(directory + b"/" + argv[0], argv, env)  # noqa: S606
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            failure = failure or error
-    raise failure or FileNotFoundError(2, "not found on PATH")
 
 
 def main(request_file: int, socket: int) -> None:

@@ -219,7 +219,7 @@ class TryRunner:
             return await self._phase(Phase.OPEN, job.limits.open_seconds, lambda: self._open_sandbox(labels))
         finally:
             if len(self._sandboxes) > before:  # also when it was made in the moment the try was cancelled
-                self._emit(SandboxOpened(job.attempt, job.try_number, self._sandboxes[-1].id, purpose))
+                self._emit(SandboxOpened(job.attempt, job.try_number, str(self._sandboxes[-1].id), purpose))
 
     async def _open_sandbox(self, labels: Mapping[str, str]) -> Sandbox:
         """Ask the provider; a cancelled opening is waited for, so that what it made after all becomes known."""
@@ -254,7 +254,7 @@ class TryRunner:
             gone = await self._let_go(sandbox.dispose, f"sandbox {sandbox.id}")
             self._phase_ended(Phase.DISPOSE, started)
             if gone:
-                self._emit(SandboxDisposed(self._job.attempt, sandbox.id))
+                self._emit(SandboxDisposed(self._job.attempt, str(sandbox.id)))
 
     async def _let_go(self, release: Callable[[], Awaitable[None]], what: str) -> bool:
         """Release something within the limit of dispose; trouble is a warning beside the outcome, never instead."""

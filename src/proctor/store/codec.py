@@ -37,9 +37,10 @@ _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(event_union(_SHAPES.v
 
 
 class NewerFormat(StoreError):
-    """A file was written by a newer proctor."""
+    """A file, named in `what`, was written by a newer proctor."""
 
     def __init__(self, what: str) -> None:
+        self.what = what
         super().__init__(f"{what}: written by a newer proctor", hint="upgrade proctor to read it")
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from proctor.errors import JournalDamaged, StoreError
 from proctor.model.events import Event, RunStarted
-from proctor.store.codec import decode
+from proctor.store.codec import NewerFormat, decode
 from proctor.store.files import store_error
 from proctor.store.layout import RunLayout
 from proctor.store.lock import is_being_written
@@ -81,8 +81,8 @@ class JournalReader:
                 f"journal `{self.path}` is damaged at line {self.lines + 1} (byte {self.offset}): {error.message}",
                 hint="the events before that line are whole; the run cannot be trusted beyond them",
             ) from error
-        except StoreError as error:
-            raise type(error)(f"journal `{self.path}`, line {self.lines + 1}: {error.message}") from error
+        except NewerFormat as error:
+            raise NewerFormat(f"journal `{self.path}`, line {self.lines + 1}: {error.what}") from error
         self.offset += len(line)
         self.lines += 1
         if isinstance(event, RunStarted):

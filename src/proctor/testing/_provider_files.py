@@ -36,7 +36,7 @@ async def reading_what_is_not_there_fails(stage: Stage) -> None:
     for path in ("missing", "missing/file"):
         try:
             await stage.sandbox.read(path)
-        except FileNotFoundError:
+        except FileNotFoundError:  # as it should be
             continue
         require(False, f"reading {path} should raise FileNotFoundError")
 
@@ -47,7 +47,7 @@ async def reading_what_is_no_file_fails(stage: Stage) -> None:
     for path in ("folder", "pipe"):
         try:
             await stage.sandbox.read(path)
-        except OSError:
+        except OSError:  # as it should be
             continue
         require(False, f"reading {path} should raise OSError")
 

@@ -225,6 +225,40 @@ class FaultyFiles(Files):
         self._call("lock", descriptor)
 
 
+class PowerCutFiles(Files):
+    """Real files that know what a power cut would leave: synced content under synced names, and nothing else."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, Path] = {}
+        self._content: dict[int, bytes] = {}
+        self._names: dict[Path, dict[str, int]] = {}
+
+    def open(self, path: Any, flags: int) -> int:
+        descriptor = super().open(path, flags)
+        self._paths[descriptor] = Path(path)
+        return descriptor
+
+    def fsync(self, descriptor: int) -> None:
+        super().fsync(descriptor)
+        path, inode = self._paths[descriptor], os.fstat(descriptor).st_ino
+        if path.is_dir():
+            self._names[path] = {entry.name: entry.inode() for entry in os.scandir(path)}
+        else:
+            self._content[inode] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+
+    def survivors(self, directory: Path) -> dict[str, bytes | None]:
+        """Return what is left below a directory that existed before: files with their content, directories as None."""
+        left: dict[str, bytes | None] = {}
+        for name, inode in self._names.get(directory, {}).items():
+            path = directory / name
+            if path.is_dir():
+                left[name] = None
+                left |= {f"{name}/{below}": content for below, content in self.survivors(path).items()}
+            else:
+                left[name] = self._content.get(inode, b"")
+        return left
+
+
 FAULTS = [
     (fault, forever, short)
     for fault in (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)

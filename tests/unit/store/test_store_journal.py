@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -165,32 +165,64 @@ def test_sync_in_a_thread_while_the_loop_appends_and_flushes(path: Path) -> None
     assert all(count * size <= on_disk for count, on_disk in reported)
 
 
+class _HookedFiles(Files):
+    """Calls a function once, in the middle of the next write or sync."""
+
+    def __init__(self) -> None:
+        self.in_write: Callable[[], object] | None = None
+        self.in_sync: Callable[[], object] | None = None
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> int:
+        hook, self.in_write = self.in_write, None
+        if hook:
+            hook()
+        return super().write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        hook, self.in_sync = self.in_sync, None
+        if hook:
+            hook()
+        super().fsync(descriptor)  # raises for a descriptor that was closed meanwhile
+
+
+def test_D1_sync_does_not_report_what_was_flushed_while_it_waited(path: Path) -> None:
+    files = _HookedFiles()
+    with Journal.create(path, at=AT, files=files) as journal:
+        journal.append(GradingQueued("1"), AT)
+        journal.flush()
+        journal.append(GradingQueued("2"), AT)
+        files.in_sync = journal.flush
+        assert journal.sync() == 1
+        assert (journal.written_events, journal.durable_events) == (2, 1)
+        assert journal.sync() == 2
+
+
+def test_an_event_that_comes_in_the_middle_of_a_flush_is_in_the_next_one(path: Path) -> None:
+    files = _HookedFiles()
+    with Journal.create(path, at=AT, files=files) as journal:
+        journal.append(GradingQueued("1"), AT)
+        files.in_write = lambda: journal.append(GradingQueued("2"), AT)
+        journal.flush()
+        assert _events(path) == [GradingQueued("1")]
+    assert _events(path) == [GradingQueued("1"), GradingQueued("2")]
+
+
 def test_close_waits_for_a_sync_that_is_going_on(path: Path) -> None:
-    class SlowFiles(Files):
-        started, go_on = threading.Event(), threading.Event()
-        slow = False
-
-        def fsync(self, descriptor: int) -> None:
-            if self.slow:
-                self.started.set()
-                self.go_on.wait()
-            super().fsync(descriptor)  # a closed descriptor would raise here
-
-    files = SlowFiles()
+    files = _HookedFiles()
     journal = Journal.create(path, at=AT, files=files)
-    files.slow = True
     journal.append(GradingQueued(A), AT)
     journal.flush()
-    results: list[int] = []
-    syncing = threading.Thread(target=lambda: results.append(journal.sync()))
-    syncing.start()
-    files.started.wait()
     closing = threading.Thread(target=journal.close)
-    closing.start()
-    files.go_on.set()
-    syncing.join()
+
+    def close_meanwhile() -> None:
+        closing.start()
+        closing.join(timeout=0.1)  # never enough, and that is the point
+        assert closing.is_alive()
+
+    files.in_sync = close_meanwhile
+    assert journal.sync() == 1
     closing.join()
-    assert results == [1]
+    assert _events(path) == [GradingQueued(A)]
 
 
 def test_a_closed_journal_refuses_events_and_may_be_closed_again(path: Path) -> None:
@@ -285,6 +317,12 @@ def test_a_lock_of_another_host_is_respected(path: Path) -> None:
         Journal.create(path, at=AT)
     path.touch()
     assert is_being_written(path) is None, "cannot be known from here"
+
+
+def test_a_lock_that_is_held_counts_whatever_the_name_of_the_host(path: Path) -> None:
+    """Containers on one machine have names of their own."""
+    with Journal.create(path, at=AT, pid=1, host="container"):
+        assert is_being_written(path) is True
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"pid":"x"}', "\0\0"])

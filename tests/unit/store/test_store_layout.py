@@ -10,10 +10,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from store_cases import FaultyFiles, every_fault
+from store_cases import FaultyFiles, PowerCutFiles, every_fault
 
 from proctor.errors import StoreError, UsageError
+from proctor.model.events import GradingQueued
+from proctor.store.codec import encode
+from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout, component_name, experiment_dir_name
+from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 
 TIME = "20261130_163035"
 
@@ -171,7 +175,25 @@ def test_D5_whichever_call_fails_while_a_run_is_made_is_a_store_error(tmp_path: 
     assert every_fault(scenario) > 50
 
 
-class _FoldlessFiles(FaultyFiles):
+def test_a_run_survives_a_power_cut_with_all_that_was_synced(tmp_path: Path) -> None:
+    """Also when all the directories above it were made with it."""
+    files = PowerCutFiles()
+    layout = RunLayout.create(tmp_path / "a/b", "e", default_id=TIME, run_name="n", files=files)
+    write_plan(layout.plan, PlanFile({}, (PlannedSlot("t", 0, "i"),)), files=files)
+    journal = Journal.create(layout.journal, at=0.0, files=files)
+    journal.append(GradingQueued("x"), 0.0)
+    journal.flush()
+    journal.sync()
+    journal.append(GradingQueued("y"), 0.0)
+    journal.flush()
+    left = files.survivors(tmp_path)
+    journal.close()
+    run = f"a/b/n/e/{TIME}"
+    assert left[f"{run}/plan.json"] == layout.plan.read_bytes()
+    assert left[f"{run}/journal.jsonl"] == encode(GradingQueued("x"), 0.0)
+
+
+class _NoDirectorySync(FaultyFiles):
     """A file system that cannot sync directories."""
 
     def fsync(self, descriptor: int) -> None:
@@ -179,4 +201,4 @@ class _FoldlessFiles(FaultyFiles):
 
 
 def test_a_file_system_that_cannot_sync_directories_will_do(tmp_path: Path) -> None:
-    assert RunLayout.create(tmp_path / "r", "e", default_id=TIME, files=_FoldlessFiles()).directory.is_dir()
+    assert RunLayout.create(tmp_path / "r", "e", default_id=TIME, files=_NoDirectorySync()).directory.is_dir()

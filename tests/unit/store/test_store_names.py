@@ -49,7 +49,8 @@ def _differ(first: str | None, second: str | None) -> bool:
 def _folded(name: str) -> set[str]:
     """The forms under which a file system may find a name."""
     forms = {unicodedata.normalize(form, name) for form in ("NFC", "NFD", "NFKC", "NFKD")}
-    return forms | {unicodedata.normalize("NFC", form.casefold()) for form in forms} | {form.lower() for form in forms}
+    folded = {fold(form) for form in forms for fold in (str.casefold, str.lower, str.upper)}
+    return forms | {unicodedata.normalize("NFC", form) for form in folded}
 
 
 @settings(max_examples=500)
@@ -82,7 +83,7 @@ def test_D6_every_name_is_valid_on_every_platform(text: str) -> None:
 @given(first=ids, second=ids)
 @example("a-12345678", "a")
 @example("com1", "com¹")
-@example("\u0131", "I")
+@example("\u0131", "i")
 @example("kelvin \u212a", "kelvin K")
 def test_D6_different_ids_have_different_names_on_file_systems_that_fold(first: str, second: str) -> None:
     for other in [second, *_variants(first)]:

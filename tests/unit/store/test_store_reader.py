@@ -70,8 +70,10 @@ def test_damage_in_the_middle_is_named_by_line_and_what_was_before_it_is_had(tmp
 def test_D4_a_newer_journal_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(encode(RunStarted(FORMAT_VERSION + 1, "i", "r", "e", "9", "h", 1, 1), AT))
-    with pytest.raises(NewerFormat, match=r"journal\.jsonl.*written by a newer proctor"):
+    with pytest.raises(NewerFormat) as caught:
         list(read_journal(path))
+    assert caught.value.message == f"journal `{path}`, line 1: journal of format 2: written by a newer proctor"
+    assert "upgrade" in str(caught.value.hint)
 
 
 def test_the_format_is_known_once_the_run_started(tmp_path: Path) -> None:

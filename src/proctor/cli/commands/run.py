@@ -12,7 +12,8 @@ import rich_click as click
 
 from proctor.cli.options import COUNT, Rate, shared_options
 from proctor.cli.resolve import Resolved, Typed, resolve_controls, resolve_experiment
-from proctor.cli.session import Options, execute
+from proctor.cli.rooms import Options
+from proctor.cli.session import execute
 
 
 @click.command("run")

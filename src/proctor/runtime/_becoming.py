@@ -1,0 +1,117 @@
+"""How the fresh child of a supervisor becomes the command. Imports as little as `_supervisor.py` does."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # `typing` alone would double the time that a start takes
+if TYPE_CHECKING:
+    import signal as signals
+    from typing import Any
+
+    from proctor.runtime import _killing
+else:
+    import _signal as signals  # the plain module: without the enums, which cost 5 ms
+
+    import _killing
+
+IGNORED = (
+    signals.SIGHUP,
+    signals.SIGINT,
+    signals.SIGQUIT,
+    signals.SIGPIPE,
+    signals.SIGTERM,
+    signals.SIGUSR1,
+    signals.SIGUSR2,
+    signals.SIGALRM,
+)
+"""What the command could end its supervisor with, by accident or not."""
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+OOM_SCORE = "500"
+"""When the host runs out of memory, the command is to end before proctor does."""
+
+
+def prctl(option: int, value: int) -> bool:
+    """Set a property of this process; False where this interpreter or this system cannot."""
+    try:
+        import _ctypes  # noqa: PLC0415 - half the cost of ctypes; not every interpreter has it
+
+        program: Any = None  # means this program itself
+        function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), "prctl")
+        return bool(_ctypes.call_function(function, (option, value, 0, 0, 0)) == 0)
+    except (ImportError, AttributeError, OSError):  # then by the public module
+        pass
+    try:
+        import ctypes  # noqa: PLC0415 - see above
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
+    """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell."""
+    doing = "set limits"
+    try:
+        signals.set_wakeup_fd(-1)
+        for number in (*IGNORED, signals.SIGCHLD, signals.SIGXFSZ):
+            signals.signal(number, signals.SIG_DFL)
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signals.SIGKILL)  # the last resort where supervisor and runner are killed together
+        os.read(gate, 1)
+        if os.getppid() != supervisor:
+            os._exit(126)
+        _killing.write_text("/proc/self/oom_score_adj", OOM_SCORE)
+        set_limits(request)
+        doing = f"enter {os.fsdecode(request['cwd'])!r}"
+        os.chdir(request["cwd"])
+        doing = f"run {os.fsdecode(request['argv'][0])!r}"
+        run_program(request["argv"], request["env"])
+    except BaseException as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
+        os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
+
+
+def set_limits(request: dict[str, Any]) -> None:
+    """Set what the kernel holds for each process."""
+    import resource  # noqa: PLC0415 - only the child needs it
+
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
+    limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
+    if os.getuid() != 0 and request["processes"] is not None:
+        # It counts all processes of the user, this one included, and root is exempt: a second line only.
+        limits.append((resource.RLIMIT_NPROC, count_of_user() - 1 + request["processes"]))
+    for kind, value in limits:
+        if value is not None:
+            hard = resource.getrlimit(kind)[1]
+            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (bound, bound))
+
+
+def count_of_user() -> int:
+    """Return how many threads the user of this process runs."""
+    count = 0
+    for pid in _killing.parents():
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
+                count += len(os.listdir(f"/proc/{pid}/task"))
+        except OSError:  # it has ended
+            continue
+    return count
+
+
+def run_program(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """Become the program, looked for as a shell would; raises `OSError` if that fails, else never returns."""
+    if b"/" in argv[0]:
+        os.execve(argv[0], argv, env)  # noqa: S606
+    failure: OSError | None = None
+    for directory in env.get(b"PATH", os.defpath.encode()).split(b":"):
+        try:
+            os.execve(directory + b"/" + argv[0], argv, env)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError):  # look on
+            continue
+        except OSError as error:
+            failure = failure or error
+    raise failure or FileNotFoundError(2, "not found on PATH")
