@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from proctor.errors import Fault
 from proctor.model.attempt import Grade, GradingMode
 from proctor.model.spec import Component, Reference, Task
 from proctor.plugins.api import AttemptContext, Collected, GradeContext, Message, Turn
@@ -57,6 +59,8 @@ class SleeperSession:
             if self._settings.command:
                 await self._ctx.sandbox.exec(self._settings.command)
             await asyncio.sleep(self._settings.seconds)
+            if self._settings.failure == "internal":
+                raise Fault("internal", "boom")
             if self._fails:
                 raise RuntimeError(f"{self._ctx.task.id} was told to fail")
         finally:
@@ -114,3 +118,52 @@ class Generous:
 
     async def grade(self, ctx: GradeContext) -> Grade:
         return Grade(True, 1.0)
+
+
+class Stubborn(Sleeper):
+    """Ignores cancellation, or blocks a thread that nobody can cancel."""
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return StubbornSession(self, ctx)
+
+
+class StubbornSession(SleeperSession):
+    async def send(self, message: Message) -> Turn:
+        if self._settings.failure == "thread":
+            await asyncio.to_thread(time.sleep, self._settings.seconds)
+            return Turn("ok")
+        while True:
+            try:
+                await asyncio.sleep(self._settings.seconds)
+            except asyncio.CancelledError:
+                continue
+
+
+class Leaky(Sleeper):
+    """Says the secret it was given, wherever it can."""
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return LeakySession(self, ctx)
+
+
+class LeakySession(SleeperSession):
+    async def send(self, message: Message) -> Turn:
+        secret = os.environ["LEAKY_API_KEY"]
+        self._ctx.log.info("the key is %s", secret)
+        self._ctx.issue("output.truncated", f"key {secret}")
+        return Turn(f"the answer is {secret}")
+
+    async def collect(self) -> Collected:
+        return Collected(trajectory={"steps": [{"message": os.environ["LEAKY_API_KEY"]}]})
+
+
+class Unkeepable(Sleeper):
+    """Leaves a trajectory that is no JSON."""
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return UnkeepableSession(self, ctx)
+
+
+class UnkeepableSession(SleeperSession):
+    async def collect(self) -> Collected:
+        return Collected(trajectory={"score": float("nan")})

@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from proctor.cli.exits import Exit, strongest
 from proctor.core.plan import ExperimentPlan
+from proctor.errors import StoreError
+from proctor.model.events import StopReason
 from proctor.report.ndjson import Ndjson
 from proctor.report.plain import PlainText
 from proctor.report.summary import summary_data, summary_lines, summary_markdown
@@ -62,8 +65,27 @@ class Displays:
             await asyncio.sleep(BEAT_SECONDS)
             self._plain.beat(self._clock.wall())
 
+    def settle(self, outcome: Outcome) -> None:
+        """Make the views final where the run did not end by itself: they then show what the journals hold.
+
+        What was not shown because the disk failed is in a journal all the same, or it is lost. Nothing runs any more:
+        what was in flight is cut off, what was queued is not dispatched.
+        """
+        if outcome.store_error is None and outcome.bug is None:
+            return
+        reason = StopReason.DISK if outcome.store_error is not None else StopReason.SCOPE_STOPPED
+        for name, writer in self._writers.items():
+            view = self.views[name] = RunView(name)
+            try:
+                for event, at in writer.events():
+                    view.add(event, at)
+            except StoreError as error:
+                log.error("%s", error.message)
+            view.cut_off(reason)
+        outcome.views = self.views
+
     def end(self, outcome: Outcome, invocation: str) -> None:
-        """Write the summaries and say them; with `--json`, exactly one receipt."""
+        """Write the summaries and say them; with `--json`, exactly one receipt, whatever went wrong."""
         summaries: list[dict[str, Any]] = []
         lines: list[str] = []
         for name, view in self.views.items():
@@ -71,11 +93,16 @@ class Displays:
             data = summary_data(view, run=writer.run_id, directory=str(writer.directory))
             summaries.append(data)
             lines += summary_lines(view, directory=str(writer.directory))
-            if outcome.store_error is None:
+            try:
                 writer.end(data, summary_markdown(view, run=writer.run_id, directory=str(writer.directory)))
+            except StoreError as error:
+                outcome.store_error = outcome.store_error or error
+                outcome.exit = strongest(outcome.exit, Exit.INCOMPLETE)
         if outcome.store_error is not None:
             lines.append(f"error: {outcome.store_error.message}")
-            lines.append("hint: what is listed as finished above is kept; free space, then run it again")
+            lines.append("hint: what is listed as finished above is kept in the journal; free space, then run it again")
+        if outcome.exit is Exit.INTERNAL:
+            lines.append("error: internal: this is a bug of proctor; please report it, and keep the results above")
         self._say(lines)
         self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
 
@@ -94,9 +121,9 @@ class Displays:
 class Patient:
     """A stream to a person or program that may go away: then it goes quiet, and the run goes on (spec 10 I4)."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream: TextIO | None = stream
-        self.encoding = stream.encoding
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream  # None where the process was started without it
+        self.encoding = stream.encoding if stream is not None else "utf-8"
 
     def write(self, text: str) -> None:
         """Write, while there is a reader."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import rich_click as click
@@ -78,7 +80,14 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with `arguments` (default: those of the process) and exit."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
+        # A plugin's thread that cannot be cancelled: the interpreter would wait for it (spec 05 Time).
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):  # closed, full or absent: there is nobody to tell
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

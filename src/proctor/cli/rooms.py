@@ -101,7 +101,7 @@ def job_of(room: Room, command: StartTry) -> tuple[TryJob, Save]:
         try:
             room.writer.save(command.slot, command.try_number, name, content)
         except NotEncodable as error:  # the plugin's doing: this attempt's trouble, not the disk's
-            raise Fault("collect.failed", f"{name} cannot be kept: {error.message}") from error
+            raise Fault("harness.crashed", f"{name} cannot be kept: {error.message}") from error
         except StoreError as error:
             raise Fault("store.full", error.message) from error
 

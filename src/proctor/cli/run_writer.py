@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ from proctor.model.attempt import Verdict
 from proctor.model.events import AttemptSealed, Event, RunStarted, TryStarted
 from proctor.model.ids import AttemptId, SlotKey
 from proctor.runtime.redact import RedactingFormatter, Redactor
-from proctor.store.files import write_file
+from proctor.store.files import store_error, write_file
 from proctor.store.fold import AttemptEvent, AttemptFold
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout, experiment_dir_name
 from proctor.store.plain import plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
+from proctor.store.reader import read_journal
 from proctor.store.results import write_attempt, write_json
 
 if TYPE_CHECKING:
@@ -115,10 +117,17 @@ class RunWriter:
             for fold in ready:
                 write_attempt(self.layout, fold)
 
+    def events(self) -> Iterable[tuple[Event, float]]:
+        """Return what the journal holds on disk."""
+        return read_journal(self.layout.journal)
+
     def save(self, slot: SlotKey, try_number: int, name: str, content: Any) -> None:
         """Keep evidence of a try under a relative name: bytes as they are, anything else as JSON."""
         path = self.layout.try_dir(slot.task, slot.ordinal, try_number) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store_error("make the directory", path.parent, error) from error
         if isinstance(content, bytes):
             write_file(path, content)
         else:

@@ -43,6 +43,7 @@ class Outcome:
     writers: dict[str, RunWriter]
     exit: Exit
     store_error: StoreError | None = None
+    bug: Exception | None = None
 
 
 async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
@@ -79,6 +80,14 @@ class _Invocation:
         self.redactor = Redactor(secrets_of(resolved))
         self.rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
         self.id = new_id(self.rng)
+        self._loop: Loop | None = None
+        self._signal: int | None = None
+
+    def interrupt(self, number: int) -> None:
+        """Take the first signal; one that comes before the loop is there is handed to it when it starts."""
+        self._signal = number
+        if self._loop is not None:
+            self._loop.emit(Interrupted(number))
 
     def open_room(self, one: Resolved, run_plan: RunPlan, *, attempt_files: bool) -> Room:
         """Make the run directory of an experiment."""
@@ -91,32 +100,47 @@ class _Invocation:
         return Room(one, run_plan, tasks, writer, labels_of(self.id, writer.run_id, run_plan.experiment.name))
 
     async def drive(self, rooms: Mapping[str, Room], notes: Sequence[str]) -> Outcome:
-        """Run everything to its end, show it and sum it up."""
+        """Run everything to its end, show it and sum it up.
+
+        A bug of ours ends it as well: then what is known is summed up all the same, and `Outcome.bug` says so.
+        """
         options, writers = self.options, {name: room.writer for name, room in rooms.items()}
         schedules = [room.plan.schedule for room in rooms.values()]
         displays = Displays(options, writers, self.clock)
         displays.plan(schedules, notes)
         displays.show([(name, *writer.started) for name, writer in writers.items()])
+        outcome = Outcome(displays.views, writers, Exit.OK)
+        beats = asyncio.get_running_loop().create_task(displays.beat_forever())
+        try:
+            outcome.store_error = await self._run_loop(rooms, displays)
+        except Exception as error:
+            log.exception("a bug of proctor")
+            outcome.bug = error
+        finally:
+            beats.cancel()
+            await asyncio.wait({beats})
+        displays.settle(outcome)
+        outcome.exit = exit_code(outcome, options.fail_under)
+        displays.end(outcome, self.id)
+        return outcome
+
+    async def _run_loop(self, rooms: Mapping[str, Room], displays: Displays) -> StoreError | None:
+        """Run the loop to its end; return the error that kept results from being written, if there was one."""
+        options = self.options
         limits = GateLimits(options.controls.task_concurrency, options.controls.provider_limits)
-        loop = Loop(
+        schedules = [room.plan.schedule for room in rooms.values()]
+        loop = self._loop = Loop(
             scheduler=Scheduler(schedules, limits, lambda: new_id(self.rng)),
             prepare=lambda command: job_of(rooms[command.slot.experiment], command),
-            runs=writers,
+            runs={name: room.writer for name, room in rooms.items()},
             show=displays.show,
             clock=self.clock,
             redactor=self.redactor,
         )
-        beats = asyncio.get_running_loop().create_task(displays.beat_forever())
-        try:
-            with on_signals(lambda number: loop.emit(Interrupted(number)), _leave_at_once):
-                await loop.run()
-        finally:
-            beats.cancel()
-            await asyncio.wait({beats})
-        outcome = Outcome(displays.views, writers, Exit.OK, loop.store_error)
-        outcome.exit = exit_code(outcome, options.fail_under)
-        displays.end(outcome, self.id)
-        return outcome
+        if self._signal is not None:
+            loop.emit(Interrupted(self._signal))
+        await loop.run()
+        return loop.store_error
 
 
 async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
@@ -128,6 +152,30 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
     plans = await plan_all(resolved, options)
     invocation = _Invocation(resolved, options)
     few = sum(len(one) for one in plans) <= ATTEMPT_FILES_AT_MOST
+    rooms: dict[str, Room] = {}
+    with on_signals(invocation.interrupt, _leave_at_once), ExitStack() as open_runs:
+        logging.getLogger("proctor").setLevel(logging.DEBUG)
+        for one, run_plan in zip(resolved, plans, strict=True):
+            room = invocation.open_room(one, run_plan, attempt_files=options.attempt_files and few)
+            open_runs.callback(room.writer.close)
+            rooms[run_plan.experiment.name] = room
+            log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
+        try:
+            outcome = await invocation.drive(rooms, _notes(resolved, plans, options, few=few))
+        finally:
+            for one in resolved:
+                if one.model is not None:
+                    await one.model.close()
+                await one.provider.finalize()
+        log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning)
+        if outcome.bug is not None:
+            where = ", ".join(str(room.writer.directory) for room in rooms.values())
+            raise InternalError(describe(outcome.bug), hint=f"please report it, and keep {where}") from outcome.bug
+        return outcome
+
+
+def _notes(resolved: Sequence[Resolved], plans: Sequence[RunPlan], options: Options, *, few: bool) -> list[str]:
+    """Return what the user should know before it starts."""
     warnings = [
         one.provider.warning for one, run_plan in zip(resolved, plans, strict=True) if _opens_sandboxes(run_plan)
     ]
@@ -135,30 +183,7 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
     notes += [f"note: {text}" for text in dict.fromkeys(text for one in resolved for text in one.notes)]
     if options.attempt_files and not few:
         notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
-    rooms: dict[str, Room] = {}
-    with ExitStack() as open_runs:
-        logger = logging.getLogger("proctor")
-        logger.setLevel(logging.DEBUG)
-        for one, run_plan in zip(resolved, plans, strict=True):
-            room = invocation.open_room(one, run_plan, attempt_files=options.attempt_files and few)
-            open_runs.callback(room.writer.close)
-            rooms[run_plan.experiment.name] = room
-            log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
-        try:
-            outcome = await invocation.drive(rooms, notes)
-        except StoreError:
-            raise
-        except Exception as error:
-            where = ", ".join(str(room.writer.directory) for room in rooms.values())
-            log.exception("a bug of proctor")
-            raise InternalError(describe(error), hint=f"please report it, and keep {where}") from error
-        finally:
-            for one in resolved:
-                if one.model is not None:
-                    await one.model.close()
-                await one.provider.finalize()
-        log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning)
-        return outcome
+    return notes
 
 
 def _opens_sandboxes(run_plan: RunPlan) -> bool:
@@ -166,12 +191,14 @@ def _opens_sandboxes(run_plan: RunPlan) -> bool:
 
 
 def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:
-    """Return the exit code of an invocation: a signal, then 3, then 1 (spec 02)."""
+    """Return the exit code of an invocation: 70, then a signal, then 3, then 1 (spec 02)."""
     found = [Exit.OK]
     if outcome.store_error is not None:
         found.append(Exit.INCOMPLETE)
     for view in outcome.views.values():
         counts = view.counts
+        if outcome.bug is not None or any(code == "internal" for _, code in view.issues):
+            found.append(Exit.INTERNAL)
         if view.signal:
             found.append(exit_of_signal(view.signal))
         base = counts.total - counts.skipped

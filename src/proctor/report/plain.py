@@ -27,9 +27,10 @@ class Writes(Protocol):
         ...
 
 
-def counts_line(counts: Counts) -> str:
+def counts_line(counts: Counts, waiting_for_grading: int = 0) -> str:
     """Return the parts of the total as one line; parts that are unusual are named only when they are not zero."""
-    parts = [f"{counts.total:,} total", f"{counts.running} running", f"{counts.queued:,} queued"]
+    apart = f" ({waiting_for_grading} waiting for grading)" if waiting_for_grading else ""
+    parts = [f"{counts.total:,} total", f"{counts.running} running{apart}", f"{counts.queued:,} queued"]
     parts += [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
     parts += [f"{counts.errored:,} errored", f"{counts.skipped:,} skipped"]
     stopped = {reason: n for reason, n in counts.not_dispatched.items() if n}
@@ -68,7 +69,7 @@ class PlainText:
         elif at - self._last_at >= HEARTBEAT_SECONDS:
             self._last_at = at
             for view in self._views.values():
-                self.say(self._named(view.experiment, counts_line(view.counts)))
+                self.say(self._named(view.experiment, counts_line(view.counts, len(view.waiting_for_grading))))
             self.flush()
 
     def flush(self) -> None:

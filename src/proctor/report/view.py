@@ -12,6 +12,8 @@ from proctor.model.events import (
     Completion,
     DispatchStopped,
     Event,
+    GradingQueued,
+    GradingStarted,
     Interrupted,
     IssueRaised,
     PhaseStarted,
@@ -43,6 +45,8 @@ class RunView:
     experiment: str
     total: int = 0
     in_flight: dict[AttemptId, InFlight] = field(default_factory=dict[AttemptId, InFlight])
+    waiting_for_grading: set[AttemptId] = field(default_factory=set[AttemptId])
+    """Those of them that wait for the permits of grading, and hold none."""
     verdicts: Counter[Verdict] = field(default_factory=Counter[Verdict])
     not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
     issues: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
@@ -59,7 +63,7 @@ class RunView:
     sealed_seconds: float = 0.0
     """Wall time of the attempt that was sealed last, from its first try."""
 
-    def add(self, event: Event, at: float) -> None:
+    def add(self, event: Event, at: float) -> None:  # noqa: PLR0912 - one case per event
         """Take one event, in order."""
         self.started_at = at if self.started_at is None else self.started_at
         self.last_at = at
@@ -75,11 +79,16 @@ class RunView:
                 self.usage += result.usage
                 self.grader_usage += result.grader_usage
             case AttemptSealed(attempt, _, _, verdict, score, _):
+                self.waiting_for_grading.discard(attempt)
                 self.sealed_seconds = at - self.in_flight.pop(attempt).started_at
                 self.verdicts[verdict] += 1
                 if score is not None:
                     self.scored += 1
                     self.score_sum += score
+            case GradingQueued(attempt):
+                self.waiting_for_grading.add(attempt)
+            case GradingStarted(attempt):
+                self.waiting_for_grading.discard(attempt)
             case IssueRaised(_, issue):
                 self.issues[issue.severity, issue.code] += 1
             case DispatchStopped(_, reason, slots):
@@ -92,6 +101,14 @@ class RunView:
                 self.completion = completion
             case _:
                 pass
+
+    def cut_off(self, reason: StopReason) -> None:
+        """End a run that did not end by itself: what is in flight is cancelled, what is queued not dispatched."""
+        self.verdicts[Verdict.CANCELLED] += len(self.in_flight)
+        self.in_flight.clear()
+        self.waiting_for_grading.clear()
+        self.not_dispatched[reason] += self.counts.queued
+        self.completion = self.completion or Completion.STOPPED
 
     @property
     def sealed(self) -> int:

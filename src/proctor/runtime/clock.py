@@ -20,7 +20,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's own clocks.
+
+    `wall` is read once and goes on with the monotonic clock, so that the difference of two stamps of one process is a
+    duration, whatever happens to the machine's time in between.
+    """
+
+    def __init__(self) -> None:
+        self._epoch = time.time() - time.monotonic()
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -28,7 +35,7 @@ class SystemClock:
 
     def wall(self) -> float:
         """Return seconds since the epoch."""
-        return time.time()
+        return self._epoch + time.monotonic()
 
 
 def utc(wall: float) -> datetime:

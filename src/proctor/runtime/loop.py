@@ -102,9 +102,9 @@ class Loop:
         self._unshown: list[Shown] = []
         self._final_unshown = False
         self._commit_needed = asyncio.Event()
-        self._finished = False
+        self._finished = self._closing = False
         self.store_error: StoreError | None = None
-        """The first failure to write results; dispatch stopped at it."""
+        """The first failure to write results: dispatch stopped at it, and nothing was shown after it."""
 
     def emit(self, event: TryEvent | Interrupted) -> None:
         """Put an event into the inbox; called on the thread of the event loop."""
@@ -115,23 +115,27 @@ class Loop:
         """Run until nothing is left to do and everything is durable and shown."""
         with ThreadPoolExecutor(1, thread_name_prefix="proctor-commit") as thread:
             committer = asyncio.get_running_loop().create_task(self._commit_forever(thread))
+            committer.add_done_callback(lambda _: self._wakeup.set())
             try:
-                await self._drive()
+                await self._drive(committer)
             except BaseException:
                 self._engine.cancel_all()
                 await self._engine.wait()
                 raise
             finally:
-                committer.cancel()
+                self._closing = True
+                self._commit_needed.set()
                 await asyncio.wait({committer})
-                await self._commit(thread)
+            committer.result()
 
-    async def _drive(self) -> None:
+    async def _drive(self, committer: asyncio.Task[None]) -> None:
         self._carry_out(self._scheduler.start(now=self._clock.monotonic()))
         self._end_step()
         while not self._finished:
             await self._wakeup.wait()
             self._wakeup.clear()
+            if committer.done():
+                committer.result()  # raises: it does not end by itself
             batch, self._inbox = self._inbox, []
             for event in batch:
                 self._take(event)
@@ -175,12 +179,14 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ durability
 
     def _record(self, experiment: str, event: Event) -> None:
+        if self.store_error is not None:
+            return  # nothing is shown that is not kept
         at = self._clock.wall()
-        if self.store_error is None:
-            try:
-                self._runs[experiment].append(event, at)
-            except StoreError as error:
-                self._store_failed(error)
+        try:
+            self._runs[experiment].append(event, at)
+        except StoreError as error:
+            self._store_failed(error)
+            return
         self._unshown.append((experiment, event, at))
         self._final_unshown = self._final_unshown or isinstance(event, FINAL_EVENTS)
 
@@ -192,36 +198,38 @@ class Loop:
                     run.flush()
             except StoreError as error:
                 self._store_failed(error)
+        if self.store_error is not None:
+            return
         if self._final_unshown:
             self._commit_needed.set()
         elif self._unshown:
             self._show_now()
 
     async def _commit_forever(self, thread: ThreadPoolExecutor) -> None:
-        while True:
+        """Commit when there is need, until the loop is over and everything is shown."""
+        while not self._closing:
             await self._commit_needed.wait()
             await self._commit(thread)
-            await asyncio.sleep(COMMIT_SECONDS)
+            if not self._closing:
+                await asyncio.sleep(COMMIT_SECONDS)
+        while self._unshown and self.store_error is None:
+            await self._commit(thread)
 
     async def _commit(self, thread: ThreadPoolExecutor) -> None:
         self._commit_needed.clear()
         ready = len(self._unshown)
-        if ready == 0:
+        if ready == 0 or self.store_error is not None:
             return
-        if self.store_error is None:
-            commit = asyncio.get_running_loop().run_in_executor(thread, self._commit_runs)
-            try:
-                # Not to be cut off half-way: what is durable must also be shown.
-                await asyncio.wait({commit})
-                commit.result()
-            except StoreError as error:
-                self._store_failed(error)
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, self._commit_runs)
+        except StoreError as error:
+            self._store_failed(error)
+            return
         shown, self._unshown = self._unshown[:ready], self._unshown[ready:]
         self._final_unshown = any(isinstance(event, FINAL_EVENTS) for _, event, _ in self._unshown)
-        if self.store_error is None:
-            self._show(shown)
-            if self._final_unshown:
-                self._commit_needed.set()
+        self._show(shown)
+        if self._final_unshown:
+            self._commit_needed.set()
 
     def _commit_runs(self) -> None:
         for run in self._runs.values():
@@ -235,5 +243,6 @@ class Loop:
         """Results cannot be written any more: dispatch stops, what runs is cancelled, what is kept stays (08 D5)."""
         if self.store_error is None:
             self.store_error = error
+            self._unshown = []
             log.error("%s", error.message)
             self.emit(Interrupted(0))

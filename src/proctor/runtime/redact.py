@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from proctor.model.attempt import Issue
+from proctor.model.attempt import Check, Grade, Issue
 
 _SHORTEST = 6
 """Shorter values are words of ordinary text: replacing them would destroy it and hide nothing."""
@@ -21,6 +21,21 @@ class Redactor:
     def __init__(self, secrets: Iterable[str | None] = ()) -> None:
         values = sorted({s for s in secrets if s and len(s) >= _SHORTEST}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, values))) if values else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no secret to look for."""
+        return self._pattern is None
+
+    def grade(self, grade: Grade) -> Grade:
+        """Return `grade` with checks without the secrets."""
+        if self._pattern is None or not grade.checks:
+            return grade
+        return replace(grade, checks=tuple(self._check(check) for check in grade.checks))
+
+    def _check(self, check: Check) -> Check:
+        texts = {name: getattr(check, name) for name in ("label", "expected", "actual", "source")}
+        return replace(check, **{name: self.text(text) for name, text in texts.items() if text is not None})
 
     def text(self, text: str) -> str:
         """Return `text` without the secrets."""

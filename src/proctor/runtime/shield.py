@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,6 +40,20 @@ def _forget(task: asyncio.Future[Any]) -> None:
     """Take the exception of an abandoned task, so that asyncio does not print it as lost."""
     if not task.cancelled():
         task.exception()
+
+
+async def end_task(task: asyncio.Task[Any], grace_seconds: float) -> bool:
+    """Cancel a task and wait for its end, through any cancellation of the caller, but no longer than the grace.
+
+    Returns False where it ignores the cancellation: it is abandoned then, and holds nobody. A cancellation of the
+    caller that arrives meanwhile is not raised here: it is the caller's to have been cancelled already.
+    """
+    task.cancel()
+    with suppress(TimeoutError, asyncio.CancelledError):
+        await shielded(wait_for_end(task), grace_seconds)
+    if not task.done():
+        task.add_done_callback(_forget)
+    return task.done()
 
 
 async def wait_for_end(task: asyncio.Future[Any]) -> None:

@@ -35,7 +35,7 @@ from proctor.plugins.api import Benchmark, Collected, Grader, Harness, Message, 
 from proctor.runtime.clock import Clock
 from proctor.runtime.contexts import GradingContext, Notes, TryContext, TryLog
 from proctor.runtime.redact import Redactor
-from proctor.runtime.shield import shielded, wait_for_end
+from proctor.runtime.shield import end_task, shielded
 
 T = TypeVar("T")
 
@@ -44,7 +44,12 @@ Save = Callable[[str, bytes | Json], None]
 """Keeps evidence of a try under a name: bytes as they are, anything else as JSON."""
 
 CANCEL_GRACE_SECONDS = 5.0
-"""How long a cancelled opening of a sandbox may take to end."""
+"""How long an opening of a sandbox may take to end when it is cancelled."""
+
+PHASE_GRACE_SECONDS = 6.0
+"""How long a cancelled phase may take to end, an opening inside it included."""
+
+IGNORES_CANCELLATION = "; it ignores its cancellation and was abandoned"
 
 _TIME_CODES = {
     Phase.OPEN: "provider.open_timeout",
@@ -85,10 +90,12 @@ class TryRunner:
         self._emit = emit
         self._save = save
         self._clock = clock
+        self._redactor = redactor
         self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)))
         self._log = TryLog(redactor, job.log_level)
         self._granted = asyncio.Event()
         self._sandboxes: list[Sandbox] = []
+        self._over = False
         self._session: Session | None = None
         self._answer: str | None = None
         self._collected = Collected()
@@ -115,6 +122,7 @@ class TryRunner:
                 await self._work()
                 grade = await self._grade()
             finally:
+                self._over = True
                 await self._release()
         except SkipTask as skip:
             self._log.logger.info("skipped: %s", skip)
@@ -127,7 +135,7 @@ class TryRunner:
         except BaseException as error:  # a bug of this file, or of what it calls without a boundary
             self._fail(Fault("internal", describe(error), phase=self._notes.phase), error)
             return Outcome.BROKEN, None
-        return Outcome.GRADED, grade
+        return Outcome.GRADED, self._redactor.grade(grade)
 
     # ------------------------------------------------------------------------------------------ the agent's part
 
@@ -167,12 +175,12 @@ class TryRunner:
         assert self._session is not None
         self._collected = await self._session.collect()
         if self._collected.trajectory is not None:
-            self._save("trajectory.json", self._collected.trajectory)
+            self._save("trajectory.json", self._redactor.tree(self._collected.trajectory))
 
     def _checkpoint(self) -> None:
         digest = None
         if self._answer is not None:
-            content = self._answer.encode("utf-8", "surrogatepass")
+            content = self._redactor.text(self._answer).encode("utf-8", "surrogatepass")
             self._save("checkpoint/answer.txt", content)
             digest = hashlib.sha256(content).hexdigest()
         elif not self._notes.usage.calls:
@@ -228,15 +236,15 @@ class TryRunner:
             with boundary(Phase.OPEN):
                 sandbox = await self._job.provider.open(self._job.environment, labels)
             self._sandboxes.append(sandbox)
+            if self._over:  # it came after everybody had stopped waiting for it
+                await self._release_all()
             return sandbox
 
-        opening = asyncio.ensure_future(opened())
+        opening = asyncio.get_running_loop().create_task(opened())
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.cancel()
-            with suppress(TimeoutError, asyncio.CancelledError):
-                await shielded(wait_for_end(opening), CANCEL_GRACE_SECONDS)
+            await end_task(opening, CANCEL_GRACE_SECONDS)
             raise
 
     async def _release(self) -> None:
@@ -287,16 +295,31 @@ class TryRunner:
         return None
 
     async def _phase(self, phase: Phase, limit: float | None, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run one phase within its limit. Raises `Fault`, `SkipTask` or `CancelledError`, nothing else."""
+        """Run one phase within its limit. Raises `Fault`, `SkipTask` or `CancelledError`, nothing else.
+
+        The work is a task of its own: what ignores its cancellation is abandoned after a grace, and holds nobody.
+        """
+
+        async def guarded() -> T:
+            with boundary(phase):
+                return await work()
+
         started = self._phase_started(phase)
+        task = asyncio.get_running_loop().create_task(guarded())
         try:
             async with asyncio.timeout(limit):
-                with boundary(phase):  # inside the limit: a TimeoutError out here is ours
-                    return await work()
+                await asyncio.wait({task})
         except TimeoutError as error:
-            raise Fault(_TIME_CODES[phase], f"{phase} reached its limit of {limit:g} s", phase=phase) from error
+            ended = await end_task(task, PHASE_GRACE_SECONDS)
+            message = f"{phase} reached its limit of {limit:g} s" + ("" if ended else IGNORES_CANCELLATION)
+            raise Fault(_TIME_CODES[phase], message, phase=phase) from error
+        except asyncio.CancelledError:
+            if not await end_task(task, PHASE_GRACE_SECONDS):
+                self._log.logger.warning("%s%s", phase, IGNORES_CANCELLATION)
+            raise
         finally:
             self._phase_ended(phase, started)
+        return task.result()
 
     def _phase_started(self, phase: Phase) -> float:
         self._notes.phase = phase

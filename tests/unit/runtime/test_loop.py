@@ -27,6 +27,8 @@ from proctor.model.events import (
     TryStarted,
 )
 from proctor.model.spec import EnvironmentSpec, TimeLimits
+from proctor.report.view import RunView
+from proctor.runtime import try_runner
 from proctor.runtime.loop import Loop, Shown
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryJob
@@ -81,6 +83,7 @@ class House:
         harness: FakeHarness | None = None,
         sink: Sink | None = None,
         on_show: Callable[[Shown], None] = lambda shown: None,
+        limits: TimeLimits | None = None,
     ) -> None:
         async def answer() -> str:
             await asyncio.sleep(0)
@@ -96,9 +99,12 @@ class House:
         ids = itertools.count()
         self.scheduler = Scheduler([plan], GateLimits(concurrency), lambda: f"id{next(ids)}")
 
+        self.view = RunView("e")
+
         def show(batch: Sequence[Shown]) -> None:
             for item in batch:
                 on_show(item)
+                self.view.add(item[1], item[2])  # a real display: it knows only what it was shown
             self.shown += batch
 
         self.loop = Loop(
@@ -110,6 +116,7 @@ class House:
             redactor=Redactor(),
         )
         self.grading = grading
+        self.limits = limits or TimeLimits()
 
     def prepare(self, command: StartTry) -> tuple[TryJob, Any]:
         self.started.append(command.slot.task)
@@ -124,7 +131,7 @@ class House:
             provider=self.provider,
             environment=EnvironmentSpec(provider="fake"),
             agent_sandbox=True,
-            limits=TimeLimits(),
+            limits=self.limits,
         )
         return job, lambda name, content: None
 
@@ -241,4 +248,42 @@ def test_a_slow_display_or_commit_does_not_hold_the_decisions() -> None:
     house.run()
     assert len(house.of(AttemptSealed)) == 200
     assert next(commits) < 100
-    assert all(isinstance(e, TryEnded | AttemptSealed) for e in house.of(TryEnded))
+    assert len(house.of(TryEnded)) == 200
+
+
+def test_a_bug_in_a_commit_ends_the_run_loudly() -> None:
+    sink = Sink()
+
+    def broken() -> None:
+        raise ZeroDivisionError("impossible")
+
+    sink.commit = broken  # type: ignore[method-assign]
+    house = House(sink=sink)
+    with pytest.raises(ZeroDivisionError, match="impossible"):
+        house.run()
+    assert not house.provider.live
+
+
+def test_05_a_harness_that_ignores_cancellation_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(try_runner, "PHASE_GRACE_SECONDS", 0.02)
+    over = asyncio.Event()
+
+    async def stubborn() -> str:
+        while not over.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        return "ok"
+
+    house = House(tasks=3, harness=FakeHarness(on_send=stubborn), limits=TimeLimits(agent_seconds=0.02))
+
+    async def drive() -> None:
+        await house.loop.run()
+        assert len(house.of(AttemptSealed)) == 3, "the run has ended"
+        over.set()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(drive())
+    assert {e.verdict for e in house.of(AttemptSealed)} == {Verdict.FAILED}, "graded on what was collected"
+    assert not house.provider.live

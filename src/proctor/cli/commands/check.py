@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import rich_click as click
@@ -17,6 +16,7 @@ from proctor.cli.resolve import resolve_experiment
 from proctor.cli.session import Outcome, execute
 from proctor.model.attempt import Verdict
 from proctor.report.wording import plural, printable
+from proctor.runtime.running import run_to_end
 
 SHOWN = 10
 
@@ -32,7 +32,7 @@ def command(benchmark: str, **shared: Any) -> int:
     """
     names = {harness: f"{benchmark}/{harness}" for harness in ("oracle", "nop")}
     resolved = [resolve_experiment(typed_of(shared, benchmark, harness, None), name) for harness, name in names.items()]
-    outcome = asyncio.run(execute(resolved, options_of(shared, resolved)))
+    outcome = run_to_end(execute(resolved, options_of(shared, resolved)))
     interrupted = any(view.signal for view in outcome.views.values())
     if interrupted or outcome.store_error is not None:
         return outcome.exit

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import rich_click as click
@@ -14,6 +13,7 @@ from proctor.cli.options import COUNT, Rate, shared_options
 from proctor.cli.resolve import Resolved, Typed, resolve_controls, resolve_experiment
 from proctor.cli.rooms import Options
 from proctor.cli.session import execute
+from proctor.runtime.running import run_to_end
 
 
 @click.command("run")
@@ -39,7 +39,7 @@ def command(
     typed = typed_of(shared, benchmark, harness, model, attempts=attempts)
     resolved = [resolve_experiment(typed, name)]
     options = options_of(shared, resolved, fail_under=fail_under)
-    return asyncio.run(execute(resolved, options)).exit
+    return run_to_end(execute(resolved, options)).exit
 
 
 def typed_of(
