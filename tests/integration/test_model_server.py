@@ -233,7 +233,7 @@ def test_without_aiohttp_the_line_that_installs_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(MissingPackage) as caught:
         ModelServer([])
-    assert caught.value.hint == 'run `pip install "proctor[testing]"`'
+    assert caught.value.hint == "run `pip install aiohttp`"
 
 
 def test_a_script_answers_the_same_over_http_and_in_the_process():

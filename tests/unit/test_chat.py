@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from proctor.errors import Fault
 from proctor.harnesses.chat import ChatHarness, ChatOptions
-from proctor.model.attempt import Usage
+from proctor.model.attempt import NO_USAGE, Usage
 from proctor.model.spec import Component, ModelSpec, Task
 from proctor.plugins.api import ChatMessage, Completion, Message
 
@@ -112,7 +112,7 @@ def test_further_turns_go_on_with_the_conversation_and_the_system_prompt_stands_
 def test_usage_that_the_endpoint_does_not_report_is_an_issue_and_never_zero():
     _, _, ctx, collected = talk(FakeModel(completion("x", usage=None)), "q")
     assert ctx.issues == ["usage.missing"]
-    assert ctx.used == []
+    assert ctx.used == [Usage(calls=1)]
     trajectory = collected.trajectory
     assert "metrics" not in trajectory["steps"][1]
     assert trajectory["final_metrics"] == {"total_steps": 2}
@@ -138,9 +138,52 @@ def test_a_failed_call_is_raised_as_it_is_and_what_was_said_is_kept():
     answers, failure, ctx, collected = talk(model, "q1", "q2")
     assert answers == ["a1"]
     assert failure.code == "model.timeout"
-    assert len(ctx.used) == 1
     assert [step["message"] for step in collected.trajectory["steps"]] == ["q1", "a1", "q2"]
-    assert collected.trajectory["final_metrics"]["total_prompt_tokens"] == 5
+    # What the second call took is unknown, and so is the sum.
+    assert ctx.used == [Usage(calls=1, input_tokens=5, output_tokens=2), Usage(calls=1)]
+    assert collected.trajectory["final_metrics"] == {"total_steps": 3}
+
+
+class HangingModel(FakeModel):
+    """Takes a call and never answers."""
+
+    def __init__(self):
+        super().__init__()
+        self.called = asyncio.Event()
+
+    async def complete(self, messages):
+        self.called.set()
+        await asyncio.Event().wait()
+
+
+def test_09_a_call_that_was_cut_off_counts_and_its_cost_is_unknown():
+    model = HangingModel()
+    ctx = FakeContext(model)
+
+    async def run():
+        session = await ChatHarness(ChatOptions()).start(ctx)
+        call = asyncio.ensure_future(session.send(Message("q")))
+        await model.called.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return await session.collect()
+
+    collected = asyncio.run(run())
+    assert ctx.used == [Usage(calls=1)]
+    assert collected.trajectory["final_metrics"] == {"total_steps": 1}
+
+
+def test_09_calls_of_unknown_cost_make_the_sum_unknown_and_never_free():
+    priced = Usage(calls=1, input_tokens=5, output_tokens=2, cost_usd=0.5)
+    _, _, ctx, _ = talk(FakeModel(completion("a", usage=priced), completion("b", usage=None)), "q1", "q2")
+    total = sum(ctx.used, NO_USAGE)
+    assert (total.calls, total.input_tokens, total.cost_usd) == (2, 5, None)
+
+
+def test_a_call_is_counted_also_where_the_model_forgot_to():
+    _, _, ctx, _ = talk(FakeModel(completion("a", usage=Usage(input_tokens=5, output_tokens=2))), "q")
+    assert ctx.used == [Usage(calls=1, input_tokens=5, output_tokens=2)]
 
 
 def test_a_message_that_got_no_answer_is_no_part_of_the_next_call():

@@ -42,7 +42,8 @@ class Displays:
         self._clock = clock
         self.views = {name: RunView(name) for name in writers}
         self._plain = PlainText(Patient(sys.stderr), self.views) if options.progress != "none" else None
-        self._ndjson = Ndjson(Patient(sys.stdout), encode) if options.as_json else None
+        self._output = Patient(sys.stdout)
+        self._ndjson = Ndjson(self._output, encode) if options.as_json else None
 
     def plan(self, schedules: Sequence[ExperimentPlan], notes: Sequence[str]) -> None:
         """Say what is going to happen, before anything does; `notes` are warnings and the like."""
@@ -105,6 +106,9 @@ class Displays:
             lines.append("error: internal: this is a bug of proctor; please report it, and keep the results above")
         self._say(lines)
         self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
+        if self._output.lost is not None:
+            outcome.exit = strongest(outcome.exit, Exit.INCOMPLETE)
+            self._say([f"error: could not write to standard output: {self._output.lost}"])
 
     def _say(self, lines: Sequence[str]) -> None:
         if self._plain is not None:
@@ -123,6 +127,8 @@ class Patient:
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream  # None where the process was started without it
+        self.lost: OSError | None = None
+        """Why output was lost that somebody waited for; a reader that went away waits for nothing."""
         self.encoding = stream.encoding if stream is not None else "utf-8"
 
     def write(self, text: str) -> None:
@@ -140,10 +146,12 @@ class Patient:
             action(self._stream)
         except (OSError, ValueError) as error:  # ValueError: the stream was closed
             gone, self._stream = self._stream, None
-            log.warning("the reader of %s is gone (%s); the run goes on", gone.name, error)
-            with suppress(OSError, ValueError):
+            log.warning("nothing more can be written to %s (%s); the run goes on", gone.name, error)
+            if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+                self.lost = error
+            with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
                 # What is buffered has nowhere to go, and must not fail once more when the process exits.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), gone.fileno())
+                os.dup2(nowhere.fileno(), gone.fileno())
 
 
 def plan_line(schedules: Sequence[ExperimentPlan], options: Options) -> str:

@@ -10,7 +10,7 @@ class Exit(IntEnum):
 
     OK = 0, "complete, and the gate is met where there is one"
     GATE_NOT_MET = 1, "complete, but the gate (`--fail-under`, or `check`) is not met"
-    USAGE = 2, "usage or configuration: nothing was started"
+    USAGE = 2, "usage or configuration, or results cannot be written: nothing was started"
     INCOMPLETE = 3, "attempts errored, or slots were not dispatched, or nothing could be scored"
     NOTHING_TO_RUN = 4, "nothing to run: no task matches, or the benchmark is empty"
     INTERNAL = 70, "a bug of proctor; the run directory is kept and named"

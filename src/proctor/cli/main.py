@@ -17,11 +17,26 @@ from click.exceptions import Abort, NoArgsIsHelpError, NoSuchOption
 from click.exceptions import Exit as ClickExit
 
 from proctor import __version__
+from proctor.cli.command import Command, saying
 from proctor.cli.exits import Exit
-from proctor.errors import InternalError, JournalLocked, NothingToRun, ProctorError, UsageError, describe, nearest
+from proctor.cli.output import fill_standard_streams, say
+from proctor.errors import (
+    CannotStart,
+    InternalError,
+    JournalLocked,
+    NothingToRun,
+    ProctorError,
+    UsageError,
+    describe,
+    nearest,
+)
 
 if TYPE_CHECKING:
-    from click import Command, Context
+    from click import Command as AnyCommand
+    from click import Context
+
+COMPLETE_VARIABLE = "_PROCTOR_COMPLETE"
+"""Set by the shell when it asks what a word may become."""
 
 COMMANDS: dict[str, str] = {
     "run": "Run one experiment: a benchmark with a harness and a model.",
@@ -35,19 +50,23 @@ COMMANDS: dict[str, str] = {
 class LazyGroup(click.RichGroup):
     """A group that lists its commands without importing them."""
 
+    def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
+        """Return the option that prints the help."""
+        return saying(super().get_help_option(ctx))
+
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names in the order in which a newcomer needs them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> AnyCommand | None:
         """Return a command for listing; only shell completion needs the real one here."""
         if cmd_name not in COMMANDS:
             return None
         if ctx.resilient_parsing:
             return _import(cmd_name)
-        return click.RichCommand(name=cmd_name, short_help=COMMANDS[cmd_name], help=COMMANDS[cmd_name])
+        return Command(name=cmd_name, short_help=COMMANDS[cmd_name], help=COMMANDS[cmd_name])
 
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
         """Import the command that is to run; an unknown one names the nearest known."""
         name = args[0]
         if name not in COMMANDS:
@@ -57,7 +76,7 @@ class LazyGroup(click.RichGroup):
         return name, _import(name), args[1:]
 
 
-def _import(name: str) -> Command:
+def _import(name: str) -> AnyCommand:
     from importlib import import_module  # noqa: PLC0415 - a start for --help imports no command
 
     return import_module(f"proctor.cli.commands.{name}").command
@@ -71,15 +90,25 @@ HELP = click.RichHelpConfiguration(
 """Two columns: what to type, and what it does."""
 
 
+def _print_version(ctx: Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        say(f"proctor, version {__version__}")
+        ctx.exit()
+
+
 @click.rich_config(help_config=HELP)
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="proctor")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Show the version and exit.",
+)  # fmt: skip
 def cli() -> None:
     """Run agent evaluations: every slot accounted for, no limit exceeded, no sandbox left behind."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with `arguments` (default: those of the process) and exit."""
+    fill_standard_streams()
     code = run(arguments)
     if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
         # A plugin's thread that cannot be cancelled: the interpreter would wait for it (spec 05 Time).
@@ -93,7 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), prog_name="proctor", standalone_mode=False)
+        # Not by click's own `main`, which turns an EPIPE from wherever it comes into exit code 1.
+        instruction = os.environ.get(COMPLETE_VARIABLE)
+        if instruction:
+            from click.shell_completion import shell_complete  # noqa: PLC0415 - only for completion
+
+            return shell_complete(cli, {}, "proctor", COMPLETE_VARIABLE, instruction)
+        with cli.make_context("proctor", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            code = cli.invoke(context)
     except ClickExit as done:
         return done.exit_code
     except (Exception, KeyboardInterrupt) as error:
@@ -104,22 +140,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _end_with(error: BaseException) -> Exit:
     """Say what went wrong, in one message with a hint, and return the exit code for it."""
     if isinstance(error, NoArgsIsHelpError):
-        print(error.ctx.get_help() if error.ctx else "", file=sys.stderr)
+        say(error.message, err=True)
         return Exit.USAGE
     if isinstance(error, click.ClickException):
         return _say(*_of_click(error), Exit.USAGE)
     if isinstance(error, KeyboardInterrupt | Abort):
         return _say("interrupted before anything was started", None, Exit.SIGINT)
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output is gone; what is buffered has nowhere to go, and must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.INCOMPLETE
     if isinstance(error, ProctorError) and not isinstance(error, InternalError):
         code = next((code for kind, code in _EXIT_OF if isinstance(error, kind)), Exit.INCOMPLETE)
         return _say(error.message, error.hint, code)
     import traceback  # noqa: PLC0415 - only for our own bugs
 
-    traceback.print_exception(error)
+    say("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
     message = error.message if isinstance(error, InternalError) else describe(error)
     hint = error.hint if isinstance(error, InternalError) else None
     return _say(
@@ -130,6 +162,7 @@ def _end_with(error: BaseException) -> Exit:
 _EXIT_OF: tuple[tuple[type[ProctorError], Exit], ...] = (
     (UsageError, Exit.USAGE),
     (NothingToRun, Exit.NOTHING_TO_RUN),
+    (CannotStart, Exit.USAGE),
     (JournalLocked, Exit.USAGE),
 )
 
@@ -146,9 +179,9 @@ def _of_click(error: click.ClickException) -> tuple[str, str]:
 
 
 def _say(message: str, hint: str | None, code: Exit) -> Exit:
-    print(f"error: {message}", file=sys.stderr)
+    say(f"error: {message}", err=True)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        say(f"hint: {hint}", err=True)
     return code
 
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
+from proctor.config.load import parse_assignment
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -81,6 +83,19 @@ def _task_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
     return ids
 
 
+def _directory(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("it is empty; write `.` for this directory", ctx, param)
+    return value
+
+
+def _assignments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Look at the form before click complains of a word that was meant for `--set` and may be a credential."""
+    for value in values:
+        parse_assignment(value)
+    return values
+
+
 COUNT = Count()
 LEVELS = click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
 
@@ -104,11 +119,11 @@ _SHARED: list[Callable[[Any], Any]] = [
         "--timeout", type=Seconds(), metavar="SECONDS",
         help="Limit of the agent phase of each try (default: none). Waiting is never counted.",
     ),
-    click.option("--results-dir", metavar="DIR", help="Where results go (default: results)."),
+    click.option("--results-dir", metavar="DIR", callback=_directory, help="Where results go (default: results)."),
     click.option("--run-name", metavar="NAME", help="A level of directories of your own above the run; may hold `/`."),
     click.option("--run-id", metavar="ID", help="Name of the run's directory (default: start time, UTC)."),
     click.option(
-        "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+        "--set", "assignments", multiple=True, callback=_assignments, metavar="KEY=VALUE",
         help="Set a field by its dotted path, such as model.base_url or benchmark.params.tasks. Repeatable.",
     ),
     click.option(

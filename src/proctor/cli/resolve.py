@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
-from proctor.config.load import Tree, merge, settled, split_assignments, validate
+from proctor.config.load import Tree, is_secret, merge, settled, split_assignments, validate
 from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig, RuntimeConfig
-from proctor.errors import UnknownName, UsageError
+from proctor.errors import PluginLoadError, ProctorError, UnknownName, UsageError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
-from proctor.plugins.registry import Kind, load, names
+from proctor.plugins.registry import Kind, check_made, load, names
+from proctor.runtime.redact import Redactor, secrets_in
 
 DEFAULT_TASK_CONCURRENCY = 32
 DEFAULT_MODEL_FAMILY = "openai"
@@ -81,9 +84,12 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
     config = validate(ExperimentConfig, base, what="experiment")
     benchmark, benchmark_params = _make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params)
     harness, harness_params = _make(Kind.HARNESS, config.harness.id, config.harness.params)
-    provider: Provider = load(Kind.PROVIDER, config.environment.provider)()
     environment = EnvironmentSpec(provider=config.environment.provider, env=config.environment.env)
-    refused = provider.refuse(environment)
+    make_provider = load(Kind.PROVIDER, environment.provider)
+    with _making(Kind.PROVIDER, environment.provider, environment.env):
+        provider: Provider = make_provider()
+        check_made(Kind.PROVIDER, environment.provider, provider)
+        refused = provider.refuse(environment)
     if refused is not None:
         raise UsageError(
             f"provider `{provider.name}` cannot make this environment: {refused}", hint="change the environment"
@@ -114,23 +120,55 @@ def _model_spec(config: ModelConfig | None, harness_id: str, harness: Harness) -
                 hint=f"give one: `proctor run BENCHMARK {harness_id} MODEL`, such as `mock/echo`",
             )
         return None
+    if config.base_url is not None and _holds_credential(config.base_url):
+        raise UsageError(
+            f"model `{config.id}`: model.base_url holds a user name, password or key",
+            hint="leave it out of the address and give it as model.api_key (an `@` of a path is written `%40`)",
+        )
     return ModelSpec(config.id, config.base_url, config.api_key, config.identity, settled(config.params))
+
+
+def _holds_credential(address: str) -> bool:
+    """Whether an address, which is written to plan.json, holds what must not be: `user:password@`, or `?key=...`."""
+    names = [name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)]
+    return "@" in address or any(map(is_secret, names))
 
 
 def open_model(spec: ModelSpec) -> Model:
     """Make a model: by its family where the id has a known one in front (`mock/...`), else OpenAI-compatible."""
     family = spec.id.partition("/")[0]
     kind = family if family in names(Kind.MODEL) and "/" in spec.id else DEFAULT_MODEL_FAMILY
-    return load(Kind.MODEL, kind)(spec)
+    make_model = load(Kind.MODEL, kind)
+    with _making(Kind.MODEL, kind, {"api_key": spec.api_key, **spec.params}):
+        model: Model = make_model(spec)
+        check_made(Kind.MODEL, kind, model)
+        return model
 
 
 def _make(kind: Kind, name: str, params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """Return a plugin made with validated options, and the options as JSON with their defaults."""
-    plugin = load(kind, name)
+    make_plugin = load(kind, name)
     options: BaseModel = validate(
-        plugin.options, settled(params, plugin.options), what=f"parameters of {kind.value} `{name}`"
+        make_plugin.options, settled(params, make_plugin.options), what=f"parameters of {kind.value} `{name}`"
     )
-    return plugin(options), options.model_dump(mode="json")
+    with _making(kind, name, params):
+        plugin = make_plugin(options)
+        check_made(kind, name, plugin)
+        return plugin, options.model_dump(mode="json")
+
+
+@contextmanager
+def _making(kind: Kind, name: str, given: Mapping[str, Any]) -> Generator[None]:
+    """Turn what a plugin raises while it is made into a `PluginLoadError`, without the credentials in `given`."""
+    try:
+        yield
+    except ProctorError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = Redactor(secrets_in(given)).text(describe(error))
+        raise PluginLoadError(
+            f"{kind.value} `{name}` cannot be made: {said}", hint="look at its parameters, or mend the plugin"
+        ) from error
 
 
 def resolve_controls(
@@ -146,15 +184,16 @@ def resolve_controls(
     Raises `UsageError`; an unknown provider name in a limit is one (spec 03 G1.2).
     """
     _, trees = split_assignments(assignments)
+    typed = {} if results_dir is None else {"results_dir": results_dir}
     execution = validate(ExecutionConfig, trees["execution"], what="execution")
-    runtime = validate(RuntimeConfig, trees["runtime"], what="runtime")
+    runtime = validate(RuntimeConfig, {**trees["runtime"], **typed}, what="runtime")
     limits = {provider.name: provider.default_limit or 0 for provider in providers}
     for name, limit in [*runtime.provider_limits.items(), *provider_limits]:
         if name not in names(Kind.PROVIDER):
             raise UnknownName("provider", name, names(Kind.PROVIDER), list_with=Kind.PROVIDER.list_with)
         limits[name] = limit
     number, source = _concurrency(task_concurrency, execution.task_concurrency, providers)
-    return Controls(number, source, limits, results_dir or runtime.results_dir)
+    return Controls(number, source, limits, runtime.results_dir)
 
 
 def _concurrency(flag: int | None, setting: int | None, providers: Iterable[Provider]) -> tuple[int, str]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proctor.core.plan import RunPlan
+from proctor.errors import StoreError
 from proctor.model.attempt import Verdict
 from proctor.model.events import AttemptSealed, Event, RunStarted, TryStarted
 from proctor.model.ids import AttemptId, SlotKey
 from proctor.runtime.redact import RedactingFormatter, Redactor
-from proctor.store.files import store_error, write_file
+from proctor.store.files import write_file
 from proctor.store.fold import AttemptEvent, AttemptFold
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout, experiment_dir_name
+from proctor.store.log_file import LogFile
 from proctor.store.plain import plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.store.reader import read_journal
-from proctor.store.results import write_attempt, write_json
+from proctor.store.results import write_attempt, write_evidence, write_json
 
 if TYPE_CHECKING:
     from proctor.cli.rooms import Options
@@ -49,7 +52,7 @@ class RunWriter:
         """Make the directory of a run and write its plan and the first line of its journal.
 
         `event` is the start of the run with the default run id; a taken one gets a suffix, a taken `--run-id` is a
-        `UsageError`. Raises `StoreError` when something cannot be written.
+        `UsageError`. Raises `CannotStart` when something cannot be written; then nothing is left behind.
         """
         experiment = plan.experiment
         model = experiment.model.id if experiment.model else None
@@ -60,21 +63,28 @@ class RunWriter:
             run_id=options.run_id,
             run_name=options.run_name,
         )
-        write_plan(layout.plan, plan_file(plan, {"run": layout.run_id, "invocation": event.invocation}, redactor))
-        journal = Journal.create(layout.journal, at=at, pid=event.pid, host=event.host)
-        handler = logging.FileHandler(layout.log, encoding="utf-8", errors="backslashreplace", delay=True)
-        handler.setLevel(options.file_log_level)
-        handler.setFormatter(RedactingFormatter(redactor))
-        logging.getLogger("proctor").addHandler(handler)
-        started = RunStarted(
-            format=event.format, invocation=event.invocation, run=layout.run_id, experiment=event.experiment,
-            proctor=event.proctor, host=event.host, pid=event.pid, slots=event.slots,
-        )  # fmt: skip
-        writer = cls(layout, journal, (started, at), attempt_files, handler)
-        writer.append(started, at)
-        writer.flush()
-        writer.commit()
+        with layout.opening(), ExitStack() as undo:
+            write_plan(layout.plan, plan_file(plan, {"run": layout.run_id, "invocation": event.invocation}, redactor))
+            journal = Journal.create(layout.journal, at=at, pid=event.pid, host=event.host)
+            undo.callback(journal.close)
+            handler = LogFile(layout.log)
+            handler.setLevel(options.file_log_level)
+            handler.setFormatter(RedactingFormatter(redactor))
+            logging.getLogger("proctor").addHandler(handler)
+            started = replace(event, run=layout.run_id)
+            writer = cls(layout, journal, (started, at), attempt_files, handler)
+            undo.callback(writer.close)
+            writer.append(started, at)
+            writer.flush()
+            writer.commit()
+            undo.pop_all()
         return writer
+
+    def discard(self) -> None:
+        """Take back a run in which nothing was started: close it and remove its directory."""
+        with suppress(StoreError):  # whoever discards it is about to say why
+            self.close()
+        self.layout.discard()
 
     @property
     def run_id(self) -> str:
@@ -124,14 +134,7 @@ class RunWriter:
     def save(self, slot: SlotKey, try_number: int, name: str, content: Any) -> None:
         """Keep evidence of a try under a relative name: bytes as they are, anything else as JSON."""
         path = self.layout.try_dir(slot.task, slot.ordinal, try_number) / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise store_error("make the directory", path.parent, error) from error
-        if isinstance(content, bytes):
-            write_file(path, content)
-        else:
-            write_json(path, content)
+        write_evidence(path, content)
 
     def end(self, summary: dict[str, Any], markdown: str) -> None:
         """Write summary.json and summary.md."""

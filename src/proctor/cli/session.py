@@ -6,23 +6,24 @@ import asyncio
 import logging
 import os
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from proctor.cli.displays import Displays
 from proctor.cli.exits import Exit, exit_of_signal, strongest
+from proctor.cli.output import say
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options, Room, job_of, labels_of, run_started, secrets_of
 from proctor.cli.run_writer import RunWriter
 from proctor.core.gates import GateLimits
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
 from proctor.core.scheduler import Scheduler
-from proctor.errors import InternalError, StoreError, describe
+from proctor.errors import InternalError, NothingToRun, PluginLoadError, StoreError, UsageError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.events import Interrupted
 from proctor.model.ids import new_id, run_id_of
+from proctor.model.spec import Task
 from proctor.report.view import RunView
 from proctor.runtime.clock import SystemClock, utc
 from proctor.runtime.loop import Loop
@@ -51,7 +52,7 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPl
     inputs: list[PlannedInput] = []
     for one in resolved:
         tasks = select(
-            list(await one.benchmark.tasks()),
+            await _tasks_of(one),
             benchmark=one.experiment.benchmark.id,
             ids=options.task_ids or None,
             limit=options.limit,
@@ -68,6 +69,20 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPl
         )
         inputs.append(PlannedInput(one.experiment, tasks, facts))
     return plan(inputs)
+
+
+async def _tasks_of(one: Resolved) -> list[Task]:
+    """Return the tasks of a benchmark; whatever it raises is said as its trouble. Raises `UsageError`."""
+    try:
+        return list(await one.benchmark.tasks())
+    except (UsageError, NothingToRun):
+        raise
+    except Exception as error:
+        name = one.experiment.benchmark.id
+        raise PluginLoadError(
+            f"benchmark `{name}` cannot tell its tasks: {describe(error)}",
+            hint="the benchmark, or its data, is at fault",
+        ) from error
 
 
 class _Invocation:
@@ -156,7 +171,12 @@ async def execute(resolved: Sequence[Resolved], options: Options) -> Outcome:
     with on_signals(invocation.interrupt, _leave_at_once), ExitStack() as open_runs:
         logging.getLogger("proctor").setLevel(logging.DEBUG)
         for one, run_plan in zip(resolved, plans, strict=True):
-            room = invocation.open_room(one, run_plan, attempt_files=options.attempt_files and few)
+            try:
+                room = invocation.open_room(one, run_plan, attempt_files=options.attempt_files and few)
+            except BaseException:
+                for opened in rooms.values():
+                    opened.writer.discard()
+                raise
             open_runs.callback(room.writer.close)
             rooms[run_plan.experiment.name] = room
             log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
@@ -211,5 +231,5 @@ def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:
 
 def _leave_at_once(number: int) -> None:
     """A second signal: the journal is intact at every moment, and supervisors end what their runner leaves behind."""
-    print("error: left at once, without cleaning up; what is finished is kept", file=sys.stderr, flush=True)
+    say("error: left at once, without cleaning up; what is finished is kept", err=True)
     os._exit(exit_of_signal(number))

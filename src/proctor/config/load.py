@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from proctor.config.schema import SECTIONS, ExperimentConfig
 from proctor.errors import UsageError, nearest
@@ -25,6 +27,15 @@ class Typed(str):
 _FREE = {"params", "flags", "env", "provider_limits"}
 """Mappings whose keys are not ours to know."""
 
+_SECRET_WORDS = ("key", "token", "secret", "passw", "credential", "auth")
+_PATH = re.compile(r"[A-Za-z0-9_]{1,40}(\.[A-Za-z0-9_]{1,40})*")
+"""A path as people write them; what looks different may hold a part of a value."""
+
+
+def is_secret(name: str) -> bool:
+    """Say whether what stands under this name may be a credential; rather one name too many than one too few."""
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
 
 def parse_assignment(text: str) -> tuple[list[str], Any]:
     """Split `dotted.key=value`.
@@ -32,21 +43,32 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
     A value that is a JSON list, object, quoted string or null is read as JSON; anything else stays the text that was
     typed (`Typed`), and the type of the field decides what it means: `1e5` is a number in a field of seconds and text
     in a name. Raises `UsageError`.
+
+    No error about an assignment repeats its value: a mistyped field may have been meant for a credential.
     """
     path, equals, value = text.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
         raise UsageError(
-            f"`--set {text}` is not of the form dotted.key=value", hint="for example `--set model.params.temperature=0`"
+            f"{_option(keys)} is not of the form dotted.key=value",
+            hint="for example `--set model.params.temperature=0`",
         )
     if value[:1] in ("[", "{", '"') or value == "null":
         try:
-            return keys, json.loads(value)
-        except ValueError as error:
+            return keys, json.loads(value, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             raise UsageError(
-                f"`--set {text}`: the value is not valid JSON: {error}", hint="quote it for the shell"
+                f"{_option(keys)}: the value is not valid JSON: {reason}", hint="quote it for the shell"
             ) from None
     return keys, Typed(value)
+
+
+def _option(keys: list[str]) -> str:
+    """Return how an error names an assignment: by its path, up to the first name that may be one of a credential."""
+    shown = keys[: next((index for index, key in enumerate(keys, 1) if is_secret(key)), len(keys))]
+    path = ".".join(shown)
+    return f"`--set {path}`" if _PATH.fullmatch(path) else "`--set`"
 
 
 def settled(values: Mapping[str, Any], schema: type[BaseModel] | None = None) -> Tree:
@@ -94,35 +116,33 @@ def split_assignments(assignments: Iterable[str]) -> tuple[Tree, dict[str, Tree]
     for text in assignments:
         keys, value = parse_assignment(text)
         if keys[0] in SECTIONS:
-            _check_path(text, keys[1:], SECTIONS[keys[0]], prefix=keys[0])
-            _put(text, sections[keys[0]], keys[1:], value)
+            _check_path(keys[1:], SECTIONS[keys[0]], prefix=keys[0])
+            _put(keys, sections[keys[0]], keys[1:], value)
         else:
-            _check_path(text, keys, ExperimentConfig, prefix="")
-            _put(text, experiment, keys, value)
+            _check_path(keys, ExperimentConfig, prefix="")
+            _put(keys, experiment, keys, value)
     return experiment, sections
 
 
-def _check_path(text: str, keys: list[str], schema: type[BaseModel] | None, *, prefix: str) -> None:
+def _check_path(keys: list[str], schema: type[BaseModel] | None, *, prefix: str) -> None:
+    option = _option([prefix, *keys] if prefix else keys)
     for depth, key in enumerate(keys):
         where = ".".join(filter(None, [prefix, *keys[: depth + 1]]))
         if schema is None:
             above = where.rpartition(".")[0]
-            raise UsageError(
-                f"`--set {text}`: `{above}` is a plain value and has no fields", hint=f"set `{above}` itself"
-            )
+            raise UsageError(f"{option}: `{above}` is a plain value and has no fields", hint=f"set `{above}` itself")
         if key not in schema.model_fields:
             known = sorted(schema.model_fields) + (sorted(SECTIONS) if not prefix and depth == 0 else [])
             near = nearest(key, known)
             middle = f"; did you mean `{near}`?" if near else ""
-            raise UsageError(
-                f"`--set {text}`: unknown field `{where}`{middle}", hint=f"fields there: {', '.join(known)}"
-            )
+            named = f" `{where}`" if _PATH.fullmatch(key) else ""  # else it may hold a part of the value
+            raise UsageError(f"`--set`: unknown field{named}{middle}", hint=f"fields there: {', '.join(known)}")
         if key in _FREE:
             return
         schema = _model_in(schema.model_fields[key].annotation)
     if schema is not None:
         fields = ", ".join(schema.model_fields)
-        raise UsageError(f"`--set {text}` names a whole section, not a field of it", hint=f"fields there: {fields}")
+        raise UsageError(f"{option} names a whole section, not a field of it", hint=f"fields there: {fields}")
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -132,11 +152,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _put(text: str, tree: Tree, keys: list[str], value: Any) -> None:
+def _put(path: list[str], tree: Tree, keys: list[str], value: Any) -> None:
     for key in keys[:-1]:
         inner: Any = tree.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise UsageError(f"`--set {text}`: `{key}` already has a plain value", hint="set one or the other")
+            raise UsageError(f"{_option(path)}: `{key}` already has a plain value", hint="set one or the other")
         tree = cast("Tree", inner)
     tree[keys[-1]] = value
 
@@ -171,11 +191,25 @@ def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> str:
         elif problem["type"] == "missing":
             lines.append(f"`{where}` is required")
         else:
-            message = problem["msg"].removeprefix("Value error, ")
-            lines.append(f"`{where}`: {message[0].lower()}{message[1:]}, not {_shown(where, problem['input'])}")
+            lines.append(f"`{where}`: {_reason(where, problem)}")
     return f"{what}: " + "; ".join(lines)
 
 
-def _shown(where: str, value: Any) -> str:
-    secret = any(word in where.lower() for word in ("key", "token", "secret", "password"))
-    return "the given value" if secret else f"{value!r:.80}"
+_WANT_CONTAINERS = {"dict_type", "list_type", "model_type", "model_attributes_type"}
+"""Refusals of a value that stands where several belong: a credential may be among them."""
+
+
+def _reason(where: str, problem: ErrorDetails) -> str:
+    """Return why a value is refused, with the value where it cannot be, or hold, a credential."""
+    value: Any = problem["input"]
+    secret = is_secret(where) and not isinstance(value, bool | int | float | None)
+    if secret and problem["type"] in ("value_error", "assertion_error"):
+        return "the given value is refused"  # what a plugin says of it may repeat it
+    message = problem["msg"].removeprefix("Value error, ")
+    if secret:
+        shown = "the given value"
+    elif isinstance(value, str | bool | int | float | None) and problem["type"] not in _WANT_CONTAINERS:
+        shown = f"{value!r:.80}"
+    else:
+        shown = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a plain value"
+    return f"{message[0].lower()}{message[1:]}, not {shown}"

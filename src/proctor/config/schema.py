@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -26,6 +26,12 @@ def _finite_positive(value: float) -> float:
     return value
 
 
+def _directory(value: str) -> str:
+    if not value or "\0" in value:
+        raise ValueError("must be the name of a directory")
+    return value
+
+
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
 """A whole number of at least 1."""
 
@@ -34,6 +40,9 @@ LimitOrOff = Annotated[int, BeforeValidator(_whole_number), Field(ge=0)]
 
 Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite_positive)]
 """A finite time above 0; `inf`, `nan`, 0 and negative times are errors, so that no limit can be switched off by one."""
+
+Directory = Annotated[str, AfterValidator(_directory)]
+"""The name of a directory; the empty text is none."""
 
 
 class Config(BaseModel):
@@ -54,7 +63,7 @@ class ModelConfig(Config):
 
     id: str
     base_url: str | None = None
-    """Address of an OpenAI-compatible endpoint, `/v1` included."""
+    """Address of an OpenAI-compatible endpoint, `/v1` included; it is written down, and holds no credential."""
     api_key: str | None = None
     """Credential; never written anywhere. Default: the environment variable of the model family."""
     identity: str | None = None
@@ -102,10 +111,8 @@ class RuntimeConfig(Config):
 
     provider_limits: dict[str, LimitOrOff] = {}
     """Attempts executing at once through a provider; 0 is off."""
-    results_dir: str = "results"
+    results_dir: Directory = "results"
 
-
-Progress = Literal["auto", "plain", "none"]
 
 SECTIONS: dict[str, type[Config]] = {"execution": ExecutionConfig, "runtime": RuntimeConfig}
 """Top-level sections that `--set` addresses by name; every other first word is a field of the experiment."""

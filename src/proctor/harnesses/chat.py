@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,6 +14,10 @@ ATIF_VERSION = "ATIF-v1.6"
 """The version of the Agent Trajectory Interchange Format that the trajectories keep to; later readers read it too."""
 
 CONTENT_FILTER = "content_filter"
+
+
+A_CALL = Usage(calls=1)
+"""What is known of a call that was made and reported no usage: that it was made."""
 
 
 class ChatOptions(BaseModel):
@@ -59,6 +63,7 @@ class ChatSession:
         # What is sent. A message that got no answer is in the steps alone: it was no part of the conversation.
         self._conversation = [ChatMessage("system", system)] if system is not None else []
         self._steps = [_Step("system", system)] if system is not None else []
+        self._calls = 0
 
     async def send(self, message: Message) -> Turn:
         """Make exactly one call, with the conversation so far; raises what the model raises."""
@@ -67,13 +72,17 @@ class ChatSession:
         asked = ChatMessage("user", message.text)
         self._steps.append(_Step("user", message.text))
         ctx.progress(f"waiting for {model.spec.id}")
-        completion = await model.complete([*self._conversation, asked])
+        self._calls += 1
+        try:
+            completion = await model.complete([*self._conversation, asked])
+        except BaseException:  # a call that was cut off by a limit is paid for as well, nobody knows how much
+            ctx.usage(A_CALL)
+            raise
         self._conversation += [asked, ChatMessage("assistant", completion.text)]
         self._steps.append(_Step("agent", completion.text, completion))
         if completion.usage is None:
             ctx.issue("usage.missing", f"{model.spec.id} reported no usage for a call")
-        else:
-            ctx.usage(completion.usage)
+        ctx.usage(_usage_of(completion))
         if completion.stop_reason == CONTENT_FILTER:
             ctx.issue("model.refusal", f"a content filter stopped the answer of {model.spec.id}")
         return Turn(answer=completion.text)
@@ -95,9 +104,15 @@ class ChatSession:
                 "model_name": self._ctx.model.spec.id,
             },
             "steps": [_step(number, step) for number, step in enumerate(self._steps, start=1)],
-            "final_metrics": _final_metrics(self._steps),
+            "final_metrics": _final_metrics(self._steps, self._calls),
         }
         return trajectory
+
+
+def _usage_of(completion: Completion) -> Usage:
+    """Return what a call used; that it was a call is known also where the model forgot to count it."""
+    usage = A_CALL if completion.usage is None else completion.usage
+    return usage if usage.calls else replace(usage, calls=1)
 
 
 def _step(number: int, step: _Step) -> Json:
@@ -132,12 +147,12 @@ def _metrics(usage: Usage) -> Json:
     return metrics
 
 
-def _final_metrics(steps: list[_Step]) -> Json:
+def _final_metrics(steps: list[_Step], calls: int) -> Json:
     """Return the sums; a sum to which a call did not report its part is unknown, and left out."""
     metrics: dict[str, Json] = {"total_steps": len(steps)}
     reported = [step.completion.usage for step in steps if step.completion is not None]
     known = [usage for usage in reported if usage is not None]
-    if len(known) < len(reported):
+    if len(known) < calls:
         return metrics
     total = sum(known, NO_USAGE)
     metrics["total_prompt_tokens"] = _prompt_tokens(total)

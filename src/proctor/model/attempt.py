@@ -70,7 +70,8 @@ class Usage:
     """Tokens of model calls by kind, disjoint except where said; `None` in `cost_usd` is unknown, never free.
 
     `input_tokens` counts what was neither read from nor written to a cache. `reasoning_tokens` are part of
-    `output_tokens`.
+    `output_tokens`. A call that was made and of which nothing else is known is `Usage(calls=1)`: its cost is unknown,
+    and the tokens are what is known at least.
     """
 
     calls: int = 0
@@ -92,10 +93,10 @@ class Usage:
             raise ValueError(f"a cost must be a finite number of at least 0, or None: {self!r}")
 
     def __add__(self, other: Usage) -> Usage:
-        """Sum of both; a cost is known only if the cost of each side that made calls is."""
-        if not other.calls:
+        """Sum of both; a cost is known only if the cost of each side that says something is."""
+        if other == NO_USAGE:
             return self
-        if not self.calls:
+        if self == NO_USAGE:
             return other
         known = self.cost_usd is not None and other.cost_usd is not None
         return Usage(

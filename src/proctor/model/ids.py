@@ -7,7 +7,6 @@ base32 characters and is shown as `@id`. A run id is the start time, unless the 
 from __future__ import annotations
 
 import random
-import re
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ AttemptId = str
 
 ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"  # RFC 4648 base32, lower case
 ID_LENGTH = 12
-_ATTEMPT_ID = re.compile(r"[a-z2-7]{12}")
 
 
 class SlotKey(NamedTuple):
@@ -33,11 +31,6 @@ def new_id(rng: random.Random) -> AttemptId:
     """Return 12 random base32 characters (60 bits) drawn from `rng`."""
     bits = rng.getrandbits(5 * ID_LENGTH)
     return "".join(ID_ALPHABET[(bits >> (5 * i)) & 31] for i in range(ID_LENGTH))
-
-
-def is_attempt_id(text: str) -> bool:
-    """Say whether `text` has the form of a whole attempt id, without the `@`."""
-    return _ATTEMPT_ID.fullmatch(text) is not None
 
 
 def run_id_of(moment: datetime) -> str:

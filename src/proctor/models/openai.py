@@ -22,6 +22,9 @@ from proctor.plugins.api import Model
 PREFIX = "openai/"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
+PACKAGES = '"pydantic-ai-slim[openai]"'
+"""What has to be installed for models of this family, as pip takes it in a shell."""
+
 NO_KEY = "unused"
 """Stands for a key at endpoints that want none; the header of the call needs one."""
 
@@ -61,6 +64,7 @@ def _name_and_url(spec: ModelSpec) -> tuple[str, str]:
     try:
         parts = urlsplit(spec.base_url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        valid = valid and "@" not in parts.netloc  # a user name and password there would be written to plan.json
     except ValueError:
         valid = False
     if not valid:
@@ -82,14 +86,14 @@ def _client_module() -> Any:
     for package in ("pydantic_ai", "openai"):
         if find_spec(package) is None:
             raise MissingPackage(
-                "a model behind an endpoint", package.replace("_", "-"), install='pip install "proctor[openai]"'
+                "a model behind an endpoint", package.replace("_", "-"), install=f"pip install {PACKAGES}"
             )
     try:
         from proctor.models import _openai_client  # noqa: PLC0415 - see above
     except ImportError as error:
         raise PluginLoadError(
             f"the client of model endpoints cannot be loaded: {describe(error)}",
-            hint='run `pip install --upgrade "proctor[openai]"`',
+            hint=f"run `pip install --upgrade {PACKAGES}`",
         ) from error
     return _openai_client
 
@@ -98,7 +102,7 @@ def open_model(spec: ModelSpec) -> Model:
     """Make the model that `spec` describes; nothing is sent yet.
 
     The key is `spec.api_key`, else OPENAI_API_KEY, else a placeholder for an endpoint of one's own. Raises
-    `UsageError` when endpoint, key or parameters are missing or wrong, `MissingPackage` without the extra `openai`.
+    `UsageError` when endpoint, key or parameters are missing or wrong, `MissingPackage` without `PACKAGES`.
     """
     params = read_params(OpenAIParams, spec)
     name, base_url = _name_and_url(spec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Usage
 from proctor.model.spec import EnvironmentSpec, Json, ModelSpec, Task
@@ -388,19 +388,8 @@ class Grader(Protocol):
         ...
 
 
-@runtime_checkable
-class MakesPlugin(Protocol):
-    """What an entry point of harnesses, benchmarks and graders names: called with validated options."""
-
-    options: type[BaseModel]
-
-    def __call__(self, options: Any) -> Any:
-        """Make the plugin."""
-        ...
-
-
 __all__ = [
     "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AttemptContext", "Benchmark", "ChatMessage",
-    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "MakesPlugin",
-    "Message", "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
+    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "Message", "Model",
+    "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
 ]  # fmt: skip

@@ -2,6 +2,9 @@
 
 Groups: `proctor.harnesses`, `proctor.benchmarks`, `proctor.graders`, `proctor.providers`, `proctor.models`. An id of
 the form `package.module:Name` is imported as it stands.
+
+What is found makes a plugin when it is called, and must have `options` and `needs_model` before that, where the
+protocol of its kind in `plugins.api` names them. The rest of the protocol must be there once the plugin is made.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from proctor.errors import MissingPackage, PluginLoadError, UnknownName, UsageError, describe
+from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 
 
 class Kind(StrEnum):
@@ -36,6 +40,22 @@ class Kind(StrEnum):
         return f"proctor list {self.group.removeprefix('proctor.')}"
 
 
+_PROTOCOLS: dict[Kind, type] = {
+    Kind.HARNESS: Harness,
+    Kind.BENCHMARK: Benchmark,
+    Kind.GRADER: Grader,
+    Kind.PROVIDER: Provider,
+    Kind.MODEL: Model,
+}
+"""What a plugin of each kind looks like."""
+
+_READ_FIRST = ("options", "needs_model")
+"""Attributes that are read before the plugin is made."""
+
+_REINSTALL = "reinstall or upgrade that distribution"
+_NAME_ONE = "write it as `package.module:Name`, importable from here"
+
+
 @cache
 def _entries(kind: Kind) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=kind.group)}
@@ -55,23 +75,25 @@ def origin(kind: Kind, name: str) -> str:
 def load(kind: Kind, name: str) -> Any:
     """Return what is registered as `name`.
 
-    Raises `UnknownName` when nothing is, `PluginLoadError` when it cannot be imported (naming its distribution), and
-    lets the `UsageError` of a missing optional package through.
+    Raises `UnknownName` when nothing is, `PluginLoadError` when it cannot be imported (naming its distribution) or
+    cannot make a plugin of this kind, and lets the `UsageError` of a missing optional package through.
     """
     entry = _entries(kind).get(name)
     if entry is None and ":" in name:
-        return _import(kind, name)
+        found = _import(kind, name)
+        return _checked(
+            kind, f"`{name}`", found, hint=f"name one that is; `{kind.list_with}` lists all that are installed"
+        )
     if entry is None:
         raise UnknownName(kind.value, name, names(kind), list_with=kind.list_with)
+    what = f"`{name}` of {origin(kind, name)}"
     try:
-        return entry.load()
+        found = entry.load()
     except UsageError:
         raise
-    except Exception as error:
-        raise PluginLoadError(
-            f"{kind.value} `{name}` of {origin(kind, name)} cannot be loaded: {describe(error)}",
-            hint="reinstall or upgrade that distribution",
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise PluginLoadError(f"{kind.value} {what} cannot be loaded: {describe(error)}", hint=_REINSTALL) from error
+    return _checked(kind, what, found, hint=_REINSTALL)
 
 
 def _import(kind: Kind, path: str) -> Any:
@@ -82,9 +104,51 @@ def _import(kind: Kind, path: str) -> Any:
             found = getattr(found, part)
     except MissingPackage:
         raise
-    except Exception as error:
-        raise PluginLoadError(
-            f"{kind.value} `{path}` cannot be loaded: {describe(error)}",
-            hint="write it as `package.module:Name`, importable from here",
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise PluginLoadError(f"{kind.value} `{path}` cannot be loaded: {describe(error)}", hint=_NAME_ONE) from error
     return found
+
+
+def _checked(kind: Kind, what: str, found: Any, *, hint: str) -> Any:
+    """Return what was found if it can be called to make a plugin of its kind."""
+    if not callable(found):
+        raise PluginLoadError(f"{what} is no {kind.value}: it cannot be called to make one", hint=hint)
+    fields, methods = _required(kind)
+    missing = [name for name in _READ_FIRST if name in fields and not hasattr(found, name)]
+    if isinstance(found, type):
+        missing += _missing_methods(found, methods)
+    _refuse(kind, what, missing, hint=hint)
+    options: Any = getattr(found, "options", None)
+    if "options" in fields and not _is_model(options):
+        raise PluginLoadError(f"{what} is no {kind.value}: its `options` is no pydantic model", hint=hint)
+    return found
+
+
+def check_made(kind: Kind, name: str, plugin: object) -> None:
+    """Check that a plugin, now that it is made, has everything that its kind needs. Raises `PluginLoadError`."""
+    fields, methods = _required(kind)
+    missing = [field for field in fields if not hasattr(plugin, field)] + _missing_methods(plugin, methods)
+    _refuse(kind, f"`{name}`", missing, hint="mend the plugin: `proctor.plugins.api` says what it must have")
+
+
+def _missing_methods(found: Any, methods: list[str]) -> list[str]:
+    return [name for name in methods if not callable(getattr(found, name, None))]
+
+
+def _refuse(kind: Kind, what: str, missing: list[str], *, hint: str) -> None:
+    if missing:
+        words = ", ".join(f"`{name}`" for name in missing)
+        raise PluginLoadError(f"{what} is no {kind.value}: it has no {words}", hint=hint)
+
+
+def _required(kind: Kind) -> tuple[list[str], list[str]]:
+    """Return the names of the attributes and of the methods of a kind's protocol."""
+    protocol = _PROTOCOLS[kind]
+    methods = [name for name, value in vars(protocol).items() if not name.startswith("_") and callable(value)]
+    return list(getattr(protocol, "__annotations__", ())), methods
+
+
+def _is_model(options: Any) -> bool:
+    from pydantic import BaseModel  # noqa: PLC0415 - whoever only lists plugins does not need it
+
+    return isinstance(options, type) and issubclass(options, BaseModel)

@@ -11,7 +11,10 @@ from proctor.report.plain import Writes
 
 
 class Ndjson:
-    """Writes lines of JSON; the line of an event is that of the journal, with the run's name in front."""
+    """Writes lines of JSON; the line of an event is that of the journal, with the name of its experiment in front.
+
+    An event that names its experiment itself stays as it is: no key stands in a line twice.
+    """
 
     def __init__(self, stream: Writes, encode: Callable[[Event, float], bytes]) -> None:
         self._stream = stream
@@ -20,7 +23,8 @@ class Ndjson:
     def show(self, experiment: str, event: Event, at: float) -> None:
         """Write one event."""
         line = self._encode(event, at).decode()
-        self._stream.write('{"experiment":' + json.dumps(experiment) + "," + line[1:])
+        named = hasattr(event, "experiment")
+        self._stream.write(line if named else '{"experiment":' + json.dumps(experiment) + "," + line[1:])
 
     def write(self, kind: str, data: dict[str, Any]) -> None:
         """Write a line that is no event: the plan or the receipt."""

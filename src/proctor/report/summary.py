@@ -9,7 +9,7 @@ from proctor.core.aggregate import headline, pass_rate
 from proctor.model.attempt import Usage
 from proctor.report.plain import counts_line
 from proctor.report.view import RunView
-from proctor.report.wording import SEPARATOR, duration, money, printable
+from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
 FORMAT = 1
 
@@ -65,7 +65,7 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
     facts = [f"{duration(view.seconds)} wall time"]
     both = view.usage + view.grader_usage
     if both.calls:
-        facts.append(f"{both.calls:,} model calls")
+        facts.append(plural(both.calls, "model call"))
         read = both.input_tokens + both.cache_read_tokens + both.cache_write_tokens
         facts.append(f"{read:,} tokens in, {both.output_tokens:,} out")
         facts.append(money(both.cost_usd))

@@ -52,6 +52,10 @@ class Files:
         """Make one directory; raises `FileExistsError` where there is something already."""
         os.mkdir(path)
 
+    def rmdir(self, path: StrPath) -> None:
+        """Remove an empty directory."""
+        os.rmdir(path)
+
     def lock(self, descriptor: int) -> None:
         """Take the exclusive lock on an open file, waiting for whoever looks at it."""
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -63,8 +67,8 @@ SYSTEM_FILES = Files()
 _NUMBERS = itertools.count()
 
 _HINTS = {
-    errno.ENOSPC: "free some space, then go on with `--reuse`",
-    errno.EDQUOT: "free some space or raise the quota, then go on with `--reuse`",
+    errno.ENOSPC: "free some space, then run it again",
+    errno.EDQUOT: "free some space or raise the quota, then run it again",
     errno.EROFS: "the file system is read-only: make it writable or choose another `--results-dir`",
     errno.EACCES: "make it writable for this user or choose another `--results-dir`",
     errno.EPERM: "make it writable for this user or choose another `--results-dir`",
@@ -78,7 +82,10 @@ def store_error(action: str, path: StrPath, error: OSError, kept: str = "") -> S
     """Return the error for a call that failed: what, on what, why, what was `kept`, and what to do about it."""
     why = (error.strerror or str(error) or type(error).__name__).lower()
     ending = f"; {kept}" if kept else ""
-    return StoreError(f"cannot {action} `{path}`: {why}{ending}", hint=_HINTS.get(error.errno or 0))
+    hint = _HINTS.get(error.errno or 0)
+    if action.startswith("read") and error.errno in (errno.EACCES, errno.EPERM):
+        hint = "make it readable for this user"
+    return StoreError(f"cannot {action} `{path}`: {why}{ending}", hint=hint)
 
 
 def write_all(files: Files, descriptor: int, data: bytes) -> tuple[int, OSError | None]:

@@ -246,21 +246,6 @@ def fold_attempts(events: Iterable[tuple[Event, float]]) -> Iterator[AttemptFold
             yield open_folds.pop(event.attempt)
 
 
-def attempt_result(events: Iterable[tuple[Event, float]]) -> dict[str, Any]:
-    """Return the content of result.json from the events of one sealed attempt.
-
-    Raises `ValueError` when they are of several attempts, or do not seal one.
-    """
-    fold: AttemptFold | None = None
-    for event, at in events:
-        if fold is None:
-            fold = AttemptFold(getattr(event, "attempt", ""))
-        fold.add(event, at)
-    if fold is None:
-        raise ValueError("no events")
-    return fold.result()
-
-
 def _encode_members(members: dict[str, Any]) -> bytes:
     """Return an object with one line for each member."""
     try:

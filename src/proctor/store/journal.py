@@ -83,11 +83,6 @@ class Journal:
         """Events that a `sync` has reported on the disk."""
         return self._durable_events
 
-    @property
-    def broken(self) -> StoreError | None:
-        """The error that ended this journal, or None while it works."""
-        return self._broken
-
     def append(self, event: Event, at: float) -> None:
         """Take an event that happened `at` seconds after the epoch into memory, for the next `flush`.
 

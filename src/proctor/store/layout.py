@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from proctor.errors import StoreError, UsageError
+from proctor.errors import CannotStart, JournalLocked, StoreError, UsageError
 from proctor.store.files import SYSTEM_FILES, Files, fsync_directory, store_error
 from proctor.store.names import (
     NO_MODEL,
@@ -27,18 +28,18 @@ class RunLayout:
     ```
     results/                                        results_dir
       <run-name>/                                   only with --run-name, may be several levels
-        <model>_<benchmark>_<harness>/              experiment_dir
+        <model>_<benchmark>_<harness>/
           <run-id>/                                 directory
             plan.json                               plan
             journal.jsonl                           journal
             journal.lock                            lock, while a process writes the journal
-            progress.json   run.log                 progress, log
+            run.log                                 log
             summary.json   summary.md               summary_json, summary_markdown
             attempts/<task>/<ordinal>/              attempt_dir(task, ordinal)
               result.json                           result(task, ordinal)
               tries/<n>/                            try_dir(task, ordinal, n)
-                trajectory.json   try.log           trajectory(...), try_log(...)
-                artifacts/        checkpoint/       artifacts(...), checkpoint(...)
+                trajectory.json   try.log           what the try left behind
+                checkpoint/answer.txt
     ```
 
     Nothing is made by asking for a path.
@@ -62,38 +63,64 @@ class RunLayout:
         `experiment_dir` is a name made by `experiment_dir_name` or `component_name`. `run_id` is what the user chose:
         if it is taken, that is a `UsageError`. Without one, `default_id` (the start time) is used, with `_2`, `_3` ...
         when it is taken, also by a process that starts at the same instant. Raises `UsageError` for a bad run id or
-        run name, `StoreError` when the directory cannot be made.
+        run name, `CannotStart` when the directory cannot be made.
         """
         if Path(experiment_dir).name != experiment_dir or experiment_dir in ("", ".."):
             raise ValueError(f"not one directory name: {experiment_dir!r}")
         chosen = None if run_id is None else checked_run_id(run_id)
         levels = () if run_name is None else run_name_levels(run_name)
         parent = results_dir.joinpath(*levels, experiment_dir)
-        _make_directories(parent, files)
+        try:
+            _make_directories(parent, files)
+            for name in [chosen] if chosen is not None else _numbered(default_id):
+                if _made(parent / name, files):
+                    return cls(parent / name)
+        except StoreError as error:
+            raise _cannot_start(error) from error
         if chosen is not None:
-            if not _made(parent / chosen, files):
-                raise UsageError(
-                    f"run id `{chosen}` is taken: `{parent / chosen}` exists",
-                    hint="choose another `--run-id`, or leave it out to use the start time",
-                )
-            return cls(parent / chosen)
-        for name in _numbered(default_id):
-            if _made(parent / name, files):
-                return cls(parent / name)
-        raise StoreError(
+            raise UsageError(
+                f"run id `{chosen}` is taken: `{parent / chosen}` exists",
+                hint="choose another `--run-id`, or leave it out to use the start time",
+            )
+        raise CannotStart(
             f"cannot make a directory for the run: `{parent / default_id}` and {SUFFIX_MAX} like it are taken",
             hint="give the run a name with `--run-id`",
         )
+
+    @contextmanager
+    def opening(self, files: Files = SYSTEM_FILES) -> Generator[None]:
+        """Guard what is done between making the directory and the first event: all of it, or nothing is left behind.
+
+        Whatever is raised inside discards the directory; a `StoreError` becomes `CannotStart`. A journal that was
+        opened inside has to be closed inside as well.
+        """
+        try:
+            yield
+        except JournalLocked:
+            raise  # another process writes here: its files are not ours to remove
+        except StoreError as error:
+            self.discard(files)
+            raise _cannot_start(error) from error
+        except BaseException:
+            self.discard(files)
+            raise
+
+    def discard(self, files: Files = SYSTEM_FILES) -> None:
+        """Remove the directory of a run in which nothing was started, so that its run id is free again.
+
+        Only the files that are there before the first attempt are removed. What cannot be removed stays, in silence:
+        whoever discards a run is about to say why.
+        """
+        for path in (self.plan, self.journal, self.lock, self.log):
+            with suppress(OSError):  # most of them are not there yet
+                files.unlink(path)
+        with suppress(OSError):  # see above
+            files.rmdir(self.directory)
 
     @property
     def run_id(self) -> str:
         """The id of the run."""
         return self.directory.name
-
-    @property
-    def experiment_dir(self) -> Path:
-        """The directory of all runs of the experiment (in its run-name group)."""
-        return self.directory.parent
 
     @property
     def plan(self) -> Path:
@@ -109,11 +136,6 @@ class RunLayout:
     def lock(self) -> Path:
         """Who writes the journal; there while it is written."""
         return self.journal.with_suffix(".lock")
-
-    @property
-    def progress(self) -> Path:
-        """The state of the run, for other terminals."""
-        return self.directory / "progress.json"
 
     @property
     def log(self) -> Path:
@@ -147,22 +169,6 @@ class RunLayout:
         """Return the directory of what one try left behind."""
         return self.attempt_dir(task, ordinal) / "tries" / str(try_number)
 
-    def trajectory(self, task: str, ordinal: int, try_number: int) -> Path:
-        """Return the trajectory of a try."""
-        return self.try_dir(task, ordinal, try_number) / "trajectory.json"
-
-    def try_log(self, task: str, ordinal: int, try_number: int) -> Path:
-        """Return the log of a try."""
-        return self.try_dir(task, ordinal, try_number) / "try.log"
-
-    def artifacts(self, task: str, ordinal: int, try_number: int) -> Path:
-        """Return the directory of the files that a try produced."""
-        return self.try_dir(task, ordinal, try_number) / "artifacts"
-
-    def checkpoint(self, task: str, ordinal: int, try_number: int) -> Path:
-        """Return the directory of what grading a try needs."""
-        return self.try_dir(task, ordinal, try_number) / "checkpoint"
-
 
 def _numbered(name: str) -> Iterator[str]:
     yield name
@@ -184,15 +190,24 @@ def _make_directories(directory: Path, files: Files) -> None:
 
 
 def _made(directory: Path, files: Files) -> bool:
-    """Make one directory, durably; return False when something is there already."""
+    """Make one directory, durably, or none; return False when something is there already."""
     try:
         files.mkdir(directory)
-        fsync_directory(files, directory.parent)
+        try:
+            fsync_directory(files, directory.parent)
+        except OSError:
+            with suppress(OSError):  # the error above is what counts
+                files.rmdir(directory)
+            raise
     except FileExistsError:
         return False
     except OSError as error:
         raise store_error("make the directory", directory, error) from error
     return True
+
+
+def _cannot_start(error: StoreError) -> CannotStart:
+    return CannotStart(error.message, hint=error.hint or "choose another `--results-dir`")
 
 
 __all__ = [

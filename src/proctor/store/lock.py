@@ -111,7 +111,7 @@ def _taken(journal: Path) -> StoreError:
         )
     return StoreError(
         f"journal `{journal}` was begun by {writer} and left behind",
-        hint="start a new run: what this one finished is found with `--reuse`",
+        hint="start a new run; `proctor show` on the directory of this one lists what it finished",
     )
 
 

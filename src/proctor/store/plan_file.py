@@ -93,10 +93,6 @@ class PlanFile:
         found = [slot.ordinal for slot in self.slots]
         return range(min(found), max(found) + 1)
 
-    def parts_of(self, slot: PlannedSlot) -> dict[str, str]:
-        """Return the hashes of all parts of a slot's identity by name, the ordinal not among them."""
-        return {**self.shared_parts, **self.task_parts.get(slot.task, {})}
-
 
 def write_plan(path: Path, plan: PlanFile, *, files: Files = SYSTEM_FILES) -> None:
     """Write a plan, whole and durable.

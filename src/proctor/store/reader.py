@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from proctor.errors import JournalDamaged, StoreError
-from proctor.model.events import Event, RunStarted
+from proctor.model.events import Event
 from proctor.store.codec import NewerFormat, decode
 from proctor.store.files import store_error
-from proctor.store.layout import RunLayout
 from proctor.store.lock import is_being_written
-from proctor.store.plan_file import PlanFile, read_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,6 @@ class JournalReader:
         """Whole lines read."""
         self.torn: TornTail | None = None
         """The torn end, once the end was reached and the writer is known to be gone."""
-        self.format: int | None = None
-        """The version of the journal, once its `RunStarted` was read."""
 
     def __iter__(self) -> Iterator[tuple[Event, float]]:
         """Yield the events from here to the present end.
@@ -85,36 +81,9 @@ class JournalReader:
             raise NewerFormat(f"journal `{self.path}`, line {self.lines + 1}: {error.what}") from error
         self.offset += len(line)
         self.lines += 1
-        if isinstance(event, RunStarted):
-            self.format = event.format
         return event, at
 
 
 def read_journal(path: Path) -> JournalReader:
     """Return a reader that stands at the beginning of a journal."""
     return JournalReader(path)
-
-
-@dataclass(frozen=True, slots=True)
-class RunFiles:
-    """A run as it is on disk: its paths, its plan, and a reader of its journal."""
-
-    layout: RunLayout
-    plan: PlanFile
-    journal: JournalReader
-
-    @property
-    def events(self) -> Iterator[tuple[Event, float]]:
-        """The events that were not read yet."""
-        return iter(self.journal)
-
-
-def read_run(directory: Path) -> RunFiles:
-    """Read the plan of a run and open its journal; nothing in the directory is changed.
-
-    Raises `StoreError` when there is no run, or a part of it cannot be read.
-    """
-    layout = RunLayout(directory)
-    if not layout.plan.exists() and not layout.journal.exists():
-        raise StoreError(f"there is no run in `{directory}`", hint="name a directory that holds plan.json")
-    return RunFiles(layout, read_plan(layout.plan), read_journal(layout.journal))

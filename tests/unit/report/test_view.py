@@ -22,7 +22,6 @@ from proctor.model.events import (
     TryEnded,
     TryStarted,
 )
-from proctor.report.ndjson import Ndjson
 from proctor.report.plain import HEARTBEAT_SECONDS, PlainText
 from proctor.report.summary import summary_data, summary_lines, summary_markdown, total_cost
 from proctor.report.view import RunView
@@ -121,14 +120,3 @@ def test_07_a_heartbeat_after_silence_only() -> None:
     text.beat(HEARTBEAT_SECONDS)
     text.beat(HEARTBEAT_SECONDS + 1)
     assert stream.getvalue() == "6 total | 2 running | 4 queued | 0 passed | 0 failed | 0 errored | 0 skipped\n"
-
-
-def test_07_ndjson_lines_are_those_of_the_journal_with_the_experiment_in_front() -> None:
-    stream = io.StringIO()
-    lines = Ndjson(stream, lambda event, at: b'{"type":"%s"}\n' % type(event).__name__.encode())
-    lines.show("e/ü", STORY[0], 1.0)
-    lines.write("receipt", {"exit_code": 0})
-    assert [json.loads(line) for line in stream.getvalue().splitlines()] == [
-        {"experiment": "e/ü", "type": "RunStarted"},
-        {"type": "receipt", "exit_code": 0},
-    ]

@@ -221,6 +221,9 @@ class FaultyFiles(Files):
     def mkdir(self, path: Any) -> None:
         self._call("mkdir", path)
 
+    def rmdir(self, path: Any) -> None:
+        self._call("rmdir", path)
+
     def lock(self, descriptor: int) -> None:
         self._call("lock", descriptor)
 

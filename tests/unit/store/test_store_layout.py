@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from store_cases import FaultyFiles, PowerCutFiles, every_fault
 
-from proctor.errors import StoreError, UsageError
+from proctor.errors import CannotStart, JournalLocked, UsageError
 from proctor.model.events import GradingQueued
 from proctor.store.codec import encode
 from proctor.store.journal import Journal
@@ -27,19 +28,14 @@ def test_the_paths_of_a_run_are_those_of_the_specification(tmp_path: Path) -> No
     run = tmp_path / "results/nightly/main/m_b_h" / TIME
     assert layout.directory == run
     assert layout.run_id == TIME
-    assert layout.experiment_dir == run.parent
-    assert {layout.plan, layout.journal, layout.lock, layout.progress, layout.log} == {
-        run / name for name in ("plan.json", "journal.jsonl", "journal.lock", "progress.json", "run.log")
+    assert {layout.plan, layout.journal, layout.lock, layout.log} == {
+        run / name for name in ("plan.json", "journal.jsonl", "journal.lock", "run.log")
     }
     assert (layout.summary_json, layout.summary_markdown) == (run / "summary.json", run / "summary.md")
     task = component_name("HumanEval/0")
     assert layout.result("HumanEval/0", 3) == run / "attempts" / task / "3/result.json"
     tries = run / "attempts" / task / "3/tries/2"
     assert layout.try_dir("HumanEval/0", 3, 2) == tries
-    assert layout.trajectory("HumanEval/0", 3, 2) == tries / "trajectory.json"
-    assert layout.try_log("HumanEval/0", 3, 2) == tries / "try.log"
-    assert layout.artifacts("HumanEval/0", 3, 2) == tries / "artifacts"
-    assert layout.checkpoint("HumanEval/0", 3, 2) == tries / "checkpoint"
     assert list(run.iterdir()) == [], "asking for a path makes nothing"
 
 
@@ -154,9 +150,16 @@ def test_name_85_names_far_too_long_still_make_a_run(tmp_path: Path) -> None:
 
 def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
-    with pytest.raises(StoreError, match="cannot make the directory") as caught:
+    with pytest.raises(CannotStart, match="cannot make the directory") as caught:
         RunLayout.create(tmp_path / "results", "e", default_id=TIME)
     assert "is a file" in str(caught.value.hint)
+
+
+def test_a_link_that_leads_nowhere_is_said_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "results").symlink_to(tmp_path / "gone")
+    with pytest.raises(CannotStart, match="cannot make the directory") as caught:
+        RunLayout.create(tmp_path / "results", "e", default_id=TIME)
+    assert caught.value.hint == "choose another `--results-dir`"
 
 
 def test_D5_whichever_call_fails_while_a_run_is_made_is_a_store_error(tmp_path: Path) -> None:
@@ -166,13 +169,72 @@ def test_D5_whichever_call_fails_while_a_run_is_made_is_a_store_error(tmp_path: 
         results = tmp_path / str(next(numbers))
         try:
             layout = RunLayout.create(results, "e", default_id=TIME, files=files)
-        except StoreError:
-            if not files.failed:
-                raise
+        except CannotStart:
+            assert files.failed
+            assert files.forever or not (results / "e" / TIME).exists(), "the run id is free again"
         else:
             assert layout.directory.is_dir()
 
     assert every_fault(scenario) > 50
+
+
+def test_02_whichever_call_fails_before_a_run_is_open_nothing_was_started_and_nothing_is_left(tmp_path: Path) -> None:
+    """Plan and journal are made as the program does it; the run id can be used for the next start."""
+    numbers = iter(range(10**6))
+
+    def scenario(files: FaultyFiles) -> None:
+        results = tmp_path / str(next(numbers))
+        layout = RunLayout.create(results, "e", default_id=TIME)
+        (results / "e/other").mkdir()
+        try:
+            with layout.opening(files), ExitStack() as opened:
+                write_plan(layout.plan, PlanFile({}, (PlannedSlot("t", 0, "i"),)), files=files)
+                journal = Journal.create(layout.journal, at=0.0, files=files)
+                opened.callback(journal.close)
+                journal.append(GradingQueued("x"), 0.0)
+                journal.flush()
+                journal.sync()
+                opened.pop_all()
+        except CannotStart:
+            assert files.failed
+            assert files.forever or not layout.directory.exists()
+        else:
+            assert layout.plan.exists()
+            journal.close()
+        assert (results / "e/other").is_dir()
+
+    assert every_fault(scenario) > 100
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError(), UsageError("no")])
+def test_whatever_ends_the_opening_of_a_run_frees_its_id(tmp_path: Path, error: BaseException) -> None:
+    layout = RunLayout.create(tmp_path, "e", default_id=TIME)
+
+    def open_it() -> None:
+        with layout.opening():
+            write_plan(layout.plan, PlanFile({}, (PlannedSlot("t", 0, "i"),)))
+            raise error
+
+    with pytest.raises(type(error)):
+        open_it()
+    assert not layout.directory.exists()
+    assert RunLayout.create(tmp_path, "e", default_id=TIME, run_id=TIME).run_id == TIME
+
+
+def test_discarding_a_run_leaves_what_is_not_its_own(tmp_path: Path) -> None:
+    layout = RunLayout.create(tmp_path, "e", default_id=TIME)
+    (layout.directory / "notes.txt").write_text("mine")
+    layout.plan.write_text("{}")
+    layout.discard()
+    assert [path.name for path in layout.directory.iterdir()] == ["notes.txt"]
+
+
+def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    layout = RunLayout.create(tmp_path, "e", default_id=TIME)
+    with Journal.create(layout.journal, at=0.0):
+        with pytest.raises(JournalLocked), layout.opening():
+            Journal.create(layout.journal, at=0.0)
+        assert layout.journal.exists()
 
 
 def test_a_run_survives_a_power_cut_with_all_that_was_synced(tmp_path: Path) -> None:

@@ -41,8 +41,6 @@ def test_a_plan_comes_back_equal(tmp_path: Path) -> None:
     plan = _plan(3, attempts=4)
     write_plan(tmp_path / "plan.json", plan)
     assert read_plan(tmp_path / "plan.json") == plan
-    assert plan.parts_of(plan.slots[0])["grader"] == _hash("grader")
-    assert plan.parts_of(plan.slots[0])["model"] == _hash("model")
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

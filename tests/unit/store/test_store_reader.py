@@ -13,8 +13,8 @@ from proctor.model.events import GradingQueued, RunStarted
 from proctor.store.codec import FORMAT_VERSION, NewerFormat, decode, encode
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout
-from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
-from proctor.store.reader import TornTail, read_journal, read_run
+from proctor.store.plan_file import PlanFile, PlannedSlot, read_plan, write_plan
+from proctor.store.reader import TornTail, read_journal
 
 LINES = [encode(event, at) for event, at in rich_run()]
 EVENTS = [decode(line) for line in LINES]
@@ -74,15 +74,6 @@ def test_D4_a_newer_journal_is_refused_by_name(tmp_path: Path) -> None:
         list(read_journal(path))
     assert caught.value.message == f"journal `{path}`, line 1: journal of format 2: written by a newer proctor"
     assert "upgrade" in str(caught.value.hint)
-
-
-def test_the_format_is_known_once_the_run_started(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(LINES[0])
-    reader = read_journal(path)
-    assert reader.format is None
-    assert len(list(reader)) == 1
-    assert reader.format == FORMAT_VERSION
 
 
 def test_a_live_journal_is_followed_and_its_unfinished_line_is_not_torn(tmp_path: Path) -> None:
@@ -150,16 +141,8 @@ def test_R2_reading_a_run_changes_nothing(tmp_path: Path) -> None:
     write_plan(layout.plan, plan)
     layout.journal.write_bytes(b"".join(LINES) + b'{"type":"TryEn')
     before = tree(tmp_path)
-    run = read_run(tmp_path)
-    assert run.plan == plan
-    assert list(run.events) == EVENTS
-    assert run.journal.torn is not None
+    reader = read_journal(layout.journal)
+    assert read_plan(layout.plan) == plan
+    assert list(reader) == EVENTS
+    assert reader.torn is not None
     assert tree(tmp_path) == before
-
-
-def test_a_directory_without_a_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no run in"):
-        read_run(tmp_path)
-    RunLayout(tmp_path).journal.touch()
-    with pytest.raises(StoreError, match="there is no plan"):
-        read_run(tmp_path)

@@ -9,9 +9,11 @@ from typing import Any
 
 import rich_click as click
 
+from proctor.cli.command import Command
 from proctor.cli.commands.run import options_of, typed_of
 from proctor.cli.exits import Exit
 from proctor.cli.options import shared_options
+from proctor.cli.output import say
 from proctor.cli.resolve import resolve_experiment
 from proctor.cli.session import Outcome, execute
 from proctor.model.attempt import Verdict
@@ -21,7 +23,7 @@ from proctor.runtime.running import run_to_end
 SHOWN = 10
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("benchmark")
 @shared_options
 def command(benchmark: str, **shared: Any) -> int:
@@ -39,18 +41,18 @@ def command(benchmark: str, **shared: Any) -> int:
     unsolved = _tasks(outcome, names["oracle"], unwanted=set(Verdict) - {Verdict.PASSED})
     free = _tasks(outcome, names["nop"], unwanted=set(Verdict) - {Verdict.FAILED})
     for task, verdict in unsolved[:SHOWN]:
-        click.echo(f"{printable(task)}: {verdict} with its own reference solution", err=True)
+        say(f"{printable(task)}: {verdict} with its own reference solution", err=True)
     for task, verdict in free[:SHOWN]:
-        click.echo(f"{printable(task)}: {verdict} with nothing done", err=True)
+        say(f"{printable(task)}: {verdict} with nothing done", err=True)
     hidden = max(0, len(unsolved) - SHOWN) + max(0, len(free) - SHOWN)
     if hidden:
-        click.echo(f"and {hidden} more; `proctor show` on the directories above lists all", err=True)
+        say(f"and {hidden} more; `proctor show` on the directories above lists all", err=True)
     total = next(iter(outcome.views.values())).total
     bad = len({task for task, _ in unsolved} | {task for task, _ in free})
     if bad:
-        click.echo(f"{benchmark} is not gradeable: {bad} of {plural(total, 'task')} at fault", err=shared["as_json"])
+        say(f"{benchmark} is not gradeable: {bad} of {plural(total, 'task')} at fault", err=shared["as_json"])
         return Exit.GATE_NOT_MET
-    click.echo(
+    say(
         f"{benchmark} is gradeable: all {plural(total, 'task')} solved by the reference solutions, "
         "none by doing nothing",
         err=shared["as_json"],

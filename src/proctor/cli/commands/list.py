@@ -9,13 +9,15 @@ import json
 
 import rich_click as click
 
+from proctor.cli.command import Command
+from proctor.cli.output import say
 from proctor.errors import UnknownName
 from proctor.plugins.registry import Kind, names, origin
 
 _WORDS = {kind.group.removeprefix("proctor."): kind for kind in Kind}
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @click.argument("what", required=False, metavar="[KIND]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(what: str | None, as_json: bool) -> int:
@@ -25,12 +27,13 @@ def command(what: str | None, as_json: bool) -> int:
     wanted = [what] if what else list(_WORDS)
     found = {word: {name: origin(_WORDS[word], name) for name in names(_WORDS[word])} for word in wanted}
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        say(json.dumps(found, indent=1))
         return 0
+    lines: list[str] = []
     for word in wanted:
         if len(wanted) > 1:
-            click.echo(f"{word}:")
+            lines.append(f"{word}:")
         indent = "  " if len(wanted) > 1 else ""
-        for name, distribution in found[word].items():
-            click.echo(f"{indent}{name:<16} {distribution}")
+        lines += [f"{indent}{name:<16} {distribution}" for name, distribution in found[word].items()]
+    say("\n".join(lines))
     return 0

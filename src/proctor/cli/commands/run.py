@@ -9,6 +9,7 @@ from typing import Any
 
 import rich_click as click
 
+from proctor.cli.command import Command
 from proctor.cli.options import COUNT, Rate, shared_options
 from proctor.cli.resolve import Resolved, Typed, resolve_controls, resolve_experiment
 from proctor.cli.rooms import Options
@@ -16,7 +17,7 @@ from proctor.cli.session import execute
 from proctor.runtime.running import run_to_end
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.argument("benchmark")
 @click.argument("harness")
 @click.argument("model", required=False)

@@ -6,22 +6,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
 
+from proctor.cli.command import Command
+from proctor.cli.output import say
 from proctor.errors import JournalDamaged, StoreError, UsageError
-from proctor.model.events import AttemptSealed, Event, RunStarted, TryStarted
+from proctor.model.events import AttemptSealed, Event, IssueRaised, RunStarted, SandboxDisposed, TryEnded, TryStarted
+from proctor.model.ids import AttemptId
 from proctor.report.summary import summary_data, summary_lines
 from proctor.report.view import RunView
 from proctor.report.wording import duration, printable
+from proctor.store.codec import NewerFormat
+from proctor.store.fold import AttemptEvent
 from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile, read_plan
-from proctor.store.reader import read_journal
+from proctor.store.reader import JournalReader, read_journal
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run_dir: Path, as_json: bool) -> int:
@@ -32,73 +38,137 @@ def command(run_dir: Path, as_json: bool) -> int:
             f"`{run_dir}` is not the directory of a run: it has no {layout.journal.name}",
             hint="give RESULTS/EXPERIMENT/RUN-ID, as the last line of `proctor run` names it",
         )
-    show = _Table(_plan_of(layout))
+    table = _Table(_plan_of(layout))
     reader = read_journal(layout.journal)
-    damage: JournalDamaged | None = None
+    trouble = _read(reader, table)
+    view = table.settled()
+    if as_json:
+        data = {**summary_data(view, run=layout.run_id, directory=str(layout.directory)), "attempts": table.rows()}
+        say(json.dumps(data, allow_nan=False, indent=1))
+    else:
+        say("\n".join([*table.lines(), *summary_lines(view, directory=str(layout.directory))]))
+    if reader.torn is not None:
+        say(f"warning: the journal ends in a torn line of {reader.torn.bytes} bytes, which was left out", err=True)
+    if view.completion is None and trouble is None:
+        say("warning: the run has not ended, or its process was killed", err=True)
+    if trouble is not None:
+        raise trouble
+    return 0
+
+
+def _read(reader: JournalReader, table: _Table) -> StoreError | None:
+    """Fill the table; return why it may not be all, or not right. What can be read is shown all the same."""
+    trouble: JournalDamaged | None = None
     try:
         for event, at in reader:
-            show.add(event, at)
-    except JournalDamaged as error:
-        damage = error  # what stands before the damage is whole, and shown
-    torn = reader.torn
-    view = show.view
-    if as_json:
-        data = {**summary_data(view, run=layout.run_id, directory=str(layout.directory)), "attempts": show.rows()}
-        click.echo(json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1))
-    else:
-        show.print()
-        for line in summary_lines(view, directory=str(layout.directory)):
-            click.echo(line)
-    if torn is not None:
-        click.echo(f"warning: the journal ends in a torn line of {torn.bytes} bytes, which was left out", err=True)
-    if view.completion is None and damage is None:
-        click.echo("warning: the run has not ended, or its process was killed", err=True)
-    if damage is not None:
-        raise damage
-    return 0
+            wrong = table.add(event, at)
+            if wrong is not None and trouble is None:
+                trouble = JournalDamaged(
+                    f"journal `{reader.path}` is damaged at line {reader.lines}: {wrong}",
+                    hint="what is there is shown; what is missing is lost, and the numbers are not those of the run",
+                )
+    except (JournalDamaged, NewerFormat) as error:
+        return error
+    return trouble
 
 
 class _Table:
     """One row per slot, in plan order; slots without an attempt say what became of them."""
 
     def __init__(self, plan: PlanFile | None) -> None:
-        self.view = RunView("")
         slots = plan.slots if plan else ()
-        self._rows: dict[tuple[str, int], dict[str, Any]] = {
-            (slot.task, slot.ordinal): {"task": slot.task, "ordinal": slot.ordinal, "verdict": None} for slot in slots
-        }
+        self._view = RunView(_name_of(plan), total=len(slots))
+        self._empty = True
+        self._running: set[AttemptId] = set()
+        self._ended: set[AttemptId] = set()
+        self._rows: dict[tuple[str, int], dict[str, Any]] = {}
+        for slot in slots:
+            self._row(slot.task, slot.ordinal)
 
-    def add(self, event: Event, at: float) -> None:
+    def add(self, event: Event, at: float) -> str | None:
+        """Take the next event; return what is wrong where it cannot follow those before it."""
+        wrong = None
+        if self._empty and not isinstance(event, RunStarted):
+            wrong = "it does not begin with the start of the run"
+        self._empty = False
         if isinstance(event, RunStarted):
-            self.view.experiment = event.experiment
-        self.view.add(event, at)
-        match event:
-            case TryStarted(attempt, task, ordinal, try_number):
-                row = self._rows.setdefault((task, ordinal), {"task": task, "ordinal": ordinal, "verdict": None})
-                row.update(attempt=attempt, tries=try_number)
-            case AttemptSealed(attempt, task, ordinal, verdict, score, tries):
-                seconds = round(self.view.sealed_seconds, 3)
-                self._rows[task, ordinal].update(verdict=verdict.value, score=score, tries=tries, seconds=seconds)
-            case _:
-                pass
+            self._view.experiment = event.experiment
+        elif isinstance(event, TryStarted) and event.attempt not in self._ended:
+            self._running.add(event.attempt)
+            self._row(event.task, event.ordinal).update(attempt=event.attempt, tries=event.try_number)
+        elif isinstance(event, AttemptEvent) and event.attempt not in self._running:
+            out_of_place = self._out_of_place(event, at)
+            return wrong or out_of_place
+        elif isinstance(event, AttemptSealed):
+            self._view.add(event, at)
+            self._seal(event, seconds=round(self._view.sealed_seconds, 3))
+            return wrong
+        self._view.add(event, at)
+        return wrong
+
+    def _out_of_place(self, event: AttemptEvent, at: float) -> str | None:
+        """Take what still says something of an event whose attempt is not running."""
+        if event.attempt in self._ended:
+            # A sandbox that is slow to go may go after its attempt was sealed.
+            gone = isinstance(event, SandboxDisposed)
+            return None if gone else f"attempt @{event.attempt} goes on after its end"
+        if isinstance(event, AttemptSealed):
+            self._view.add(TryStarted(event.attempt, event.task, event.ordinal, event.tries), at)
+            self._view.add(event, at)
+            self._seal(event, seconds=None)
+            if not event.tries:
+                return None  # sealed before anything was tried
+        elif isinstance(event, TryEnded | IssueRaised):
+            self._view.add(event, at)
+            if isinstance(event, IssueRaised):
+                return None  # why nothing will be tried
+        return f"the start of attempt @{event.attempt} is missing"
+
+    def _seal(self, event: AttemptSealed, *, seconds: float | None) -> None:
+        self._running.discard(event.attempt)
+        self._ended.add(event.attempt)
+        row = self._row(event.task, event.ordinal)
+        row.update(attempt=event.attempt, verdict=event.verdict.value, score=event.score, tries=event.tries)
+        row["seconds"] = seconds
+
+    def _row(self, task: str, ordinal: int) -> dict[str, Any]:
+        return self._rows.setdefault((task, ordinal), {"task": task, "ordinal": ordinal, "verdict": None})
+
+    def settled(self) -> RunView:
+        """Return the view, with at least as many slots as were seen, also where the start of the run is missing."""
+        view = self._view
+        view.total = max(view.total, len(view.in_flight) + view.sealed + view.not_dispatched.total())
+        return view
 
     def rows(self) -> list[dict[str, Any]]:
+        """Return the slots with what became of them."""
         return list(self._rows.values())
 
-    def print(self) -> None:
+    def lines(self) -> list[str]:
+        """Return the table as text."""
         names = {key: f"{printable(task)} #{ordinal}" for key in self._rows for task, ordinal in [key]}
         width = max(map(len, names.values()), default=0)
+        waiting = "not dispatched" if self._view.not_dispatched.total() else "queued"
+        lines: list[str] = []
         for key, row in self._rows.items():
-            state = row["verdict"] or ("unfinished" if "attempt" in row else "not dispatched")
+            state = row["verdict"] or ("unfinished" if "attempt" in row else waiting)
             score = f"{row['score']:.3g}" if row.get("score") is not None else ""
-            seconds = duration(row["seconds"]) if "seconds" in row else ""
+            seconds = duration(row["seconds"]) if row.get("seconds") is not None else ""
             attempt = f"@{row['attempt']}" if "attempt" in row else ""
-            click.echo(f"{names[key]:<{width}}  {state:<14}  {score:>5}  {seconds:>7}  {attempt}".rstrip())
+            lines.append(f"{names[key]:<{width}}  {state:<14}  {score:>5}  {seconds:>7}  {attempt}".rstrip())
+        return lines
+
+
+def _name_of(plan: PlanFile | None) -> str:
+    """Return the name of the experiment; the journal says it as well, where its first line is there."""
+    if plan is None:
+        return ""
+    return str(plan.experiment.get("name", "")) if isinstance(plan.experiment, Mapping) else plan.experiment.name
 
 
 def _plan_of(layout: RunLayout) -> PlanFile | None:
     try:
         return read_plan(layout.plan)
     except StoreError as error:
-        click.echo(f"warning: {error.message}; rows are in the order in which attempts were started", err=True)
+        say(f"warning: {error.message}; rows are in the order in which attempts were started", err=True)
         return None
