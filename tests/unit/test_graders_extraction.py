@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proctor.graders import _answer_code, _assertions
 from proctor.graders import _python_tests_runner as runner
 
 PROMPT = '''\
@@ -30,12 +31,13 @@ def f(x: int) -> int:
 TESTS = "def check(candidate):\n    assert candidate(1) == 3\n    assert candidate(2) == 4\n"
 GOOD = "def f(x):\n    return x + 2\n"
 BAD = "def f(x):\n    return 0\n"
+PASSED = {"state": "passed"}
 
 
 def solve(answer: str, prompt: str = PROMPT, tests: str = TESTS) -> dict[str, Any]:
     """Run an answer in this very process: only for code that is known."""
-    sources = runner.candidate_sources(answer, prompt, "f")
-    return runner.run_tests(sources, runner.compile_tests(tests), "f")
+    sources = _answer_code.candidate_sources(answer, prompt, "f")
+    return runner.run_tests(sources, runner.load_tests(tests, prompt, "f"), "f", PASSED)  # type: ignore[return-value]
 
 
 def fenced(code: str, label: str = "python") -> str:
@@ -84,7 +86,7 @@ def fenced(code: str, label: str = "python") -> str:
     ],
 )
 def test_code_is_found(answer: str) -> None:
-    assert solve(answer) == {"state": "passed"}
+    assert solve(answer) is PASSED
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_what_is_no_solution_fails_and_says_where(answer: str) -> None:  # case 
 @settings(deadline=None, max_examples=150)
 @given(st.text(alphabet=st.characters(codec=None), max_size=200) | st.text("`~ \n\tpython def f(x):\r\0", max_size=80))
 def test_no_answer_breaks_the_extraction(answer: str) -> None:
-    sources = runner.candidate_sources(answer, PROMPT, "f")
+    sources = _answer_code.candidate_sources(answer, PROMPT, "f")
     assert all(isinstance(text, str) for _, text in sources)
 
 
@@ -123,13 +125,13 @@ def test_no_answer_breaks_the_extraction(answer: str) -> None:
 @given(st.lists(st.text("ab=1 #\n", max_size=30), min_size=1, max_size=4))
 def test_every_block_is_found(contents: list[str]) -> None:
     text = "words\n".join(f"```python\n{content}\n```\n" for content in contents)
-    assert runner.fenced_blocks(text) == [("python", content + "\n") for content in contents]
+    assert _answer_code.fenced_blocks(text) == [("python", content + "\n") for content in contents]
 
 
 def test_the_last_block_that_defines_the_function_is_taken() -> None:
     answer = f"{fenced(GOOD)}{chr(10)}{fenced('x = f(1)' + chr(10))}"
-    assert runner.code_of(answer, "f") == GOOD
-    assert runner.code_of(answer, "other") == "x = f(1)\n"
+    assert _answer_code.code_of(answer, "f") == GOOD
+    assert _answer_code.code_of(answer, "other") == "x = f(1)\n"
 
 
 @pytest.mark.parametrize(
@@ -138,12 +140,13 @@ def test_the_last_block_that_defines_the_function_is_taken() -> None:
         (PROMPT, PROMPT[: PROMPT.index("def f(")].rstrip("\n") + "\n"),
         ("import os\n@decorated\ndef f(x):\n", "import os\n"),
         ("async def f(x):\n", "\n"),
+        ("import os\nclass f:\n", "import os\n"),
         ("import os\n", "import os\n"),
         ("", ""),
     ],
 )
 def test_the_preamble_is_what_stands_before_the_function(prompt: str, expected: str) -> None:
-    assert runner.preamble(prompt, "f") == expected
+    assert _answer_code.preamble(prompt, "f") == expected
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_code_that_does_not_compile_is_told_with_its_line() -> None:
 def test_a_value_that_cannot_be_shown_does_no_harm(code: str) -> None:
     found = solve(fenced(f"{code}def f(x):\n    return R()\n"))
     assert found["state"] == "failed"
-    assert len(found["actual"] or "") <= runner.TEXT_LENGTH
+    assert len(found["actual"] or "") <= _assertions.TEXT_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_a_value_that_cannot_be_shown_does_no_harm(code: str) -> None:
 )
 def test_tests_that_cannot_run_are_the_benchmarks_fault(tests: str, why: str) -> None:
     with pytest.raises(runner.Broken, match=why):
-        runner.compile_tests(tests)
+        runner.load_tests(tests, PROMPT, "f")
 
 
 @pytest.mark.parametrize(

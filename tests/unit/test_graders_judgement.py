@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from proctor.errors import Fault
+from proctor.graders._python_tests_runner import LENGTH_DIGITS, WORD_BYTES
 from proctor.graders.python_tests import ANSWER_LIMIT, PythonTests, PythonTestsOptions
 from proctor.graders.text import TextGrader, TextOptions
 from proctor.model.attempt import Check, Grade
@@ -21,7 +23,7 @@ from proctor.plugins.api import ExecResult
 
 OPTIONS = PythonTestsOptions(prompt="def f(): ...", test="def check(candidate): ...", entry_point="f")
 READY = {"state": "ready"}
-PASSED = {"state": "passed"}
+PASSED = "\nWORD\n"
 WRONG = {"state": "failed", "label": "assert f() == 1", "expected": "1", "actual": "2", "source": "test:3"}
 
 
@@ -35,6 +37,7 @@ class Context:
         self.log = logging.Logger("test")
         self.issues: list[tuple[str, str]] = []
         self.request: dict[str, str] = {}
+        self.word = ""
         self.options: dict[str, Any] = {}
         self._end = end
 
@@ -44,20 +47,26 @@ class Context:
         return self
 
     async def exec(self, command: Any, *, stdin: bytes, **options: Any) -> ExecResult:
-        self.request, self.options = json.loads(stdin), options
+        length = int(stdin[:LENGTH_DIGITS])
+        self.request, self.options = json.loads(stdin[LENGTH_DIGITS:][:length]), options
+        self.word = stdin[LENGTH_DIGITS + length :].decode()
+        assert len(self.word) == WORD_BYTES
         assert self._end is not None
-        return self._end(self.request["nonce"])
+        result = self._end(self.request["nonce"])
+        return dataclasses.replace(result, stdout=result.stdout.replace(b"WORD", self.word.encode()))
 
     def issue(self, code: str, message: str) -> None:
         self.issues.append((code, message))
 
 
-def told(*states: dict[str, Any], before: str = "", after: str = "", **fields: Any) -> Callable[[str], ExecResult]:
-    """An ending in which the runner told `states`."""
+def told(
+    *states: dict[str, Any] | str, before: str = "", after: str = "", **fields: Any
+) -> Callable[[str], ExecResult]:
+    """An ending in which the runner told `states`; text stands for itself, and WORD in it for the word."""
     fields = {"exit_code": 0, **fields}
 
     def end(nonce: str) -> ExecResult:
-        lines = "".join(f"\n{nonce} {json.dumps(state)}\n" for state in states)
+        lines = "".join(s if isinstance(s, str) else f"\n{nonce} {json.dumps(s)}\n" for s in states)
         return ExecResult(stdout=(before + lines + after).encode(), **fields)
 
     return end
@@ -76,12 +85,19 @@ def test_passing_is_said_by_the_runner_and_nobody_else() -> None:
 @pytest.mark.parametrize(
     "fake",
     [
-        "\n0123456789abcdef0123456789abcdef " + json.dumps(PASSED) + "\n",
-        "\n" + json.dumps(PASSED) + "\n",
+        "\n0123456789abcdef0123456789abcdef\n",
+        '\n{"state": "passed"}\n',
+        '\nNONCE {"state": "passed"}\n',
+        '\nNONCE {"state": "ready"}\n',
+        '\nNONCE {"state": ["passed"]}\n',
         "\nNONCE [1]\n",
         "\nNONCE {broken\n",
         "\nNONCE {}\n",
-        "x NONCE " + json.dumps(PASSED) + "\n",
+        "\nNONCE\n",
+        "\nNONCE WORD\n",
+        "x WORD\n",
+        "\nWORD x\n",
+        "\nWOR\nD\n",
     ],
 )
 def test_nothing_that_looks_like_passing_counts(fake: str) -> None:  # case 177
@@ -149,6 +165,19 @@ def test_what_failed_before_the_code_ran_is_not_held_against_it(
     assert message in caught.value.issue.message
 
 
+def test_code_that_found_the_nonce_cannot_blame_the_tests() -> None:
+    result, issues = grade("code", told(READY, {"state": "broken", "why": "not me"}))
+    assert (result.solved, [code for code, _ in issues]) == (False, ["grade.incomplete"])
+
+
+@pytest.mark.parametrize("state", [{"state": "failed"}, {**WRONG, "label": 7, "actual": ["x"], "source": "x" * 9999}])
+def test_code_that_found_the_nonce_cannot_break_the_grader(state: dict[str, Any]) -> None:
+    result, issues = grade("code", told(READY, state))
+    assert (result.solved, issues) == (False, [])
+    assert result.checks[0].label == "the tests pass"
+    assert len(result.checks[0].source or "") <= 1000
+
+
 @pytest.mark.parametrize("answer", [None, "", "  \n\t"])
 def test_without_an_answer_nothing_runs(answer: str | None) -> None:
     result, issues = grade(answer)
@@ -175,12 +204,12 @@ def test_limits_and_all_that_the_code_needs_reach_the_sandbox() -> None:
 
 
 def test_each_grading_has_a_secret_of_its_own() -> None:
-    nonces: set[str] = set()
+    secrets: set[str] = set()
     for _ in range(20):
         context = Context("x", told(READY, PASSED))
         asyncio.run(PythonTests(OPTIONS).grade(context))  # type: ignore[arg-type]
-        nonces.add(context.request["nonce"])
-    assert len(nonces) == 20
+        secrets |= {context.request["nonce"], context.word}
+    assert len(secrets) == 40
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,26 @@ def test_another_user_is_refused(tmp_path: Path) -> None:
     use(tmp_path / "base", body)
 
 
+def test_a_sandbox_costs_two_inodes_until_it_is_used(tmp_path: Path) -> None:
+    async def body(provider: LocalProvider, sandbox: LocalSandbox) -> tuple[list[str], list[str], bool]:
+        folder = tmp_path / "base" / sandbox.id
+        unused = sorted(os.listdir(folder))
+        await sandbox.write("file", "x")
+        return unused, sorted(os.listdir(folder)), Path(sandbox.workdir, "file").exists()
+
+    assert use(tmp_path / "base", body) == (["labels.json"], ["labels.json", "work"], True)
+    assert list((tmp_path / "base").iterdir()) == []
+
+
+def test_the_work_directory_is_there_for_who_asks_where_it_is(tmp_path: Path) -> None:
+    async def body(provider: LocalProvider, sandbox: LocalSandbox) -> bytes:
+        Path(sandbox.workdir, "file").write_bytes(b"x")
+        return await sandbox.read("file")
+
+    assert use(tmp_path / "base", body) == b"x"
+    assert list((tmp_path / "base").iterdir()) == []
+
+
 def test_home_and_temporary_files_are_inside_the_sandbox(tmp_path: Path) -> None:
     async def body(provider: LocalProvider, sandbox: LocalSandbox) -> tuple[str, str]:
         result = await sandbox.exec('touch "$HOME/x" "$TMPDIR/y"; echo "$HOME"; echo "$TMPDIR"; ls -A')

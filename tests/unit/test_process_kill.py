@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from proctor.plugins.api import ExecLimits, ExecResult
 from proctor.runtime import command as command_module
+from proctor.runtime._killing import parents
 from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots, find_roots
 from proctor.runtime.process import Processes, find_processes
 
@@ -109,7 +111,7 @@ def test_a_daemon_lives_on_and_holds_nobody_until_kill(
     cgroups: CgroupRoots | None, subreaper: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not subreaper:
-        start = command_module._START.replace("; _sup", "; _supervisor._becoming.prctl = lambda *a: False; _sup")
+        start = command_module._START.replace("; _sup", "; _supervisor._killing.prctl = lambda *a: False; _sup")
         monkeypatch.setattr(command_module, "_START", start)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -145,6 +147,81 @@ def test_killing_the_supervisor_after_the_end_frees_nobody(cgroups: CgroupRoots 
         return result
 
     assert with_processes(use, cgroups).exit_code == 0
+
+
+ESCAPE = """
+import os, resource, sys, time
+place, tricks = sys.argv[1], sys.argv[2]
+if "leave groups" in tricks:
+    for line in open("/proc/self/mountinfo"):
+        mount, kind = line.split()[4], line.partition(" - ")[2].split()[0]
+        for own in open("/proc/self/cgroup") if kind.startswith("cgroup") else ():
+            above = mount + os.path.dirname(own.strip().split(":", 2)[2])
+            try: open(above.rstrip("/") + "/cgroup.procs", "w").write(str(os.getpid()))
+            except OSError: pass
+if "lower limits" in tricks: resource.setrlimit(10, (7, 7))
+supervisor, (reading, writing) = os.getppid(), os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.dup2(writing, 1)
+        os.closerange(3, 100)
+        script = "import os, time; os.write(1, b'%d' % os.getpid()); os.close(1); time.sleep(300)"
+        os.execve(sys.executable, ["python3", "-I", "-S", "-c", script], {})
+    os._exit(0)
+os.wait()
+os.close(writing)
+with open(place, "wb") as file: file.write(os.read(reading, 100))
+os.kill(supervisor, 9)
+time.sleep(300)
+"""
+
+
+@GROUPS
+@pytest.mark.parametrize("tricks", ["", "leave groups", "lower limits", "leave groups, lower limits"])
+def test_what_cleared_all_traces_and_killed_its_supervisor_is_found(
+    cgroups: CgroupRoots | None, tricks: str, tmp_path: Path
+) -> None:
+    async def use(processes: Processes) -> ExecResult:
+        argv = ["python3", "-I", "-S", "-c", ESCAPE, str(tmp_path / "pid"), tricks]
+        return await processes.run(argv, cwd="/", env=ENV)
+
+    assert with_processes(use, cgroups).lost == "supervisor was killed by signal 9"
+    wait_for_end(int((tmp_path / "pid").read_text()))
+
+
+def test_what_belongs_to_others_outlives_a_lost_supervisor(tmp_path: Path) -> None:
+    """Children of the program itself, and a daemon of one of them that became a child of the program."""
+    daemon = ["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]
+    before = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    adopted: list[int] = []
+    after: list[subprocess.Popen[bytes]] = []
+
+    async def use(processes: Processes) -> ExecResult:
+        await processes.run(["true"], cwd="/", env=ENV)
+        adopted.append(int(subprocess.run(daemon, stdout=subprocess.PIPE, check=True).stdout))
+        after.append(subprocess.Popen(["sleep", "300"], start_new_session=True))
+        argv = ["python3", "-I", "-S", "-c", ESCAPE, str(tmp_path / "pid"), ""]
+        return await processes.run(argv, cwd="/", env=ENV)
+
+    try:
+        assert with_processes(use, NO_CGROUPS).lost
+        assert parents()[adopted[0]] == os.getpid()
+        os.kill(adopted[0], 0)
+        assert [process.poll() for process in (before, *after)] == [None, None]
+    finally:
+        for process in (before, *after):
+            process.kill()
+            process.wait()
+        for pid in adopted:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_no_zombie_is_left_of_what_lost_its_supervisor(tmp_path: Path) -> None:  # case 118
+    argv = ["python3", "-I", "-S", "-c", ESCAPE, str(tmp_path / "pid"), ""]
+    with_processes(lambda processes: processes.run(argv, cwd="/", env=ENV), NO_CGROUPS)
+    assert int((tmp_path / "pid").read_text()) not in parents()
 
 
 def test_stopping_the_supervisor_does_not_stop_the_limit() -> None:
@@ -232,20 +309,25 @@ def test_kill_ends_a_command_that_is_waited_for() -> None:
 
 
 PROCTOR = """
-import asyncio, sys
+import asyncio, sys, threading
 from proctor.runtime.process import Processes
 async def main():
     processes = Processes(sys.argv[1])
     said = lambda name, data: print(data.decode(), end="", flush=True)
-    command = "setsid sh -c 'trap \\"\\" TERM HUP; echo $$; sleep 300' & setsid sleep 300 & echo $$; sleep 300"
-    await processes.run(["sh", "-c", command], cwd="/", env={"PATH": "/usr/bin:/bin"}, on_output=said)
-asyncio.run(main())
+    await processes.run(["sh", "-c", sys.argv[2]], cwd="/", env={"PATH": "/usr/bin:/bin"}, on_output=said)
+thread = threading.Thread(target=lambda: asyncio.run(main()))
+thread.start() if sys.argv[3:] else asyncio.run(main())
 """
+LEAVES_MUCH = "setsid sh -c 'trap \"\" TERM HUP; echo $$; sleep 300' & setsid sleep 300 & echo $$; sleep 300"
+STOPS_ITS_SUPERVISOR = "kill -STOP $PPID; sleep 300 & echo $PPID; echo $$; wait"
 
 
-def test_nothing_survives_proctor_not_even_its_kill() -> None:  # case 112
+@pytest.mark.parametrize("thread", [(), ("in a thread",)], ids=["main thread", "another thread"])
+@pytest.mark.parametrize("command", [LEAVES_MUCH, STOPS_ITS_SUPERVISOR], ids=["daemons", "stopped supervisor"])
+def test_nothing_survives_proctor_not_even_its_kill(command: str, thread: tuple[str, ...]) -> None:  # case 112
     name = f"killed-{os.getpid()}"
-    proctor = subprocess.Popen([sys.executable, "-c", PROCTOR, name], stdout=subprocess.PIPE)
+    arguments = [sys.executable, "-c", PROCTOR, name, command, *thread]
+    proctor = subprocess.Popen(arguments, stdout=subprocess.PIPE)
     assert proctor.stdout is not None
     pids = [int(proctor.stdout.readline()) for _ in range(2)]
     left = find_processes(name)
@@ -255,5 +337,7 @@ def test_nothing_survives_proctor_not_even_its_kill() -> None:  # case 112
     proctor.stdout.close()
     for pid in {*pids, *left}:
         wait_for_end(pid)
+        with suppress(ChildProcessError):  # it may have become a child of this process, which started commands too
+            os.waitpid(pid, os.WNOHANG)
     assert find_processes(name) == set()
     assert groups_of(name) == []

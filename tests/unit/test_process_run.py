@@ -238,14 +238,17 @@ def test_many_commands_at_once() -> None:
 
 def test_nothing_is_left_of_commands_that_ended() -> None:  # case 118
     async def use(processes: Processes) -> tuple[set[int], int]:
-        before = len(os.listdir("/proc/self/fd"))
+        known, before = _children(), len(os.listdir("/proc/self/fd"))
         for _ in range(5):
             await processes.run(["true"], cwd="/", env=ENV)
-        children = {pid for pid, parent in parents().items() if parent == os.getpid()}
-        own = {pid for pid in children if b"PROCTOR" in _environment(pid) or _is_zombie(pid)}
+        own = {pid for pid in _children() - known if b"PROCTOR" in _environment(pid) or _is_zombie(pid)}
         return own, len(os.listdir("/proc/self/fd")) - before
 
     assert with_processes(use) == (set(), 0)
+
+
+def _children() -> set[int]:
+    return {pid for pid, parent in parents().items() if parent == os.getpid()}
 
 
 def _is_zombie(pid: int) -> bool:

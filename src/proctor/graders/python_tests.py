@@ -1,17 +1,15 @@
 """Grader `python-tests`: runs an answer's Python code against tests that the agent never saw.
 
-The code runs in the sandbox of grading, in the same interpreter as the tests, under limits. Only a word that the tests
-themselves say after their last assertion counts as success: not a status, not what the code prints, not an early end.
-
-What this cannot withstand is code that looks for the grader in its own interpreter's memory, finds that word and says
-it, or that changes what the tests see. No grader that runs tests in the process of the tested code can: it measures
-agents that want to solve the task, and is no defence against one that wants to break the grader.
+The code runs in the sandbox of grading, in the same interpreter as the tests, under limits. Only a word that is said
+after the last assertion counts as success, and it is not in the interpreter's memory before: not a status counts, not
+what the code prints, not an early end. docs/grading-code.md says what this withstands, and what it does not.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -19,15 +17,32 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from proctor.errors import Fault
+from proctor.graders._python_tests_runner import LENGTH_DIGITS, WORD_BYTES
 from proctor.model.attempt import Check, Grade
 from proctor.plugins.api import MEBIBYTE, ExecLimits, ExecResult, GradeContext
 
+RUNNER = ("_answer_code", "_assertions", "_python_tests_runner")
+"""The modules that run in the sandbox, each after those that it imports."""
 ANSWER_LIMIT = 16 * MEBIBYTE
 """Characters of an answer beyond which no code is looked for."""
 FILE_LIMIT_BYTES = 256 * MEBIBYTE
 """How large a file the graded code may write."""
 RUNNER_BYTES = 64 * 1024
 """Room for what the runner tells, beside what the code may print."""
+TEXT_LIMIT = 1000
+"""Characters of what a check may say."""
+
+_PROGRAM = """\
+import sys, types
+package = sys.modules["proctor"] = sys.modules["proctor.graders"] = types.ModuleType("proctor.graders")
+for name, source in {sources!r}:
+    module = types.ModuleType("proctor.graders." + name)
+    sys.modules[module.__name__] = package.__dict__[name] = module
+    exec(compile(source, name, "exec"), module.__dict__)
+for name in [name for name in sys.modules if name.partition(".")[0] == "proctor"]:
+    del sys.modules[name]
+module.main()
+"""
 
 
 class PythonTestsOptions(BaseModel):
@@ -48,7 +63,7 @@ class PythonTests:
     """Grades by running tests; needs a sandbox with a `python3` (3.9 or later)."""
 
     name = "python-tests"
-    version = "1"
+    version = "2"
     options: type[BaseModel] = PythonTestsOptions
 
     def __init__(self, options: PythonTestsOptions) -> None:
@@ -61,17 +76,19 @@ class PythonTests:
             return _failed("an answer was given")
         if len(answer) > ANSWER_LIMIT:
             return _failed(f"the answer has at most {ANSWER_LIMIT} characters", actual=str(len(answer)))
-        options, nonce = self._options, os.urandom(16).hex()
-        request = {
-            "nonce": nonce,
-            "answer": answer,
-            "prompt": options.prompt,
-            "test": options.test,
-            "entry_point": options.entry_point,
-        }
+        options, nonce, word = self._options, os.urandom(16).hex(), os.urandom(WORD_BYTES // 2).hex()
+        request = json.dumps(
+            {
+                "nonce": nonce,
+                "answer": answer,
+                "prompt": options.prompt,
+                "test": options.test,
+                "entry_point": options.entry_point,
+            }
+        )
         result = await ctx.sandbox.exec(
             ["python3", "-I", "-c", _runner()],
-            stdin=json.dumps(request).encode("ascii"),
+            stdin=f"{len(request):0{LENGTH_DIGITS}}{request}{word}".encode("ascii"),
             timeout_seconds=options.timeout_seconds,
             limits=ExecLimits(
                 memory_bytes=options.memory_bytes,
@@ -81,19 +98,19 @@ class PythonTests:
             ),
             keep_bytes=options.output_bytes + RUNNER_BYTES,
         )
-        return self._judge(ctx, result, _told(result.stdout, nonce))
+        return self._judge(ctx, result, _told(result.stdout, nonce), word)
 
-    def _judge(self, ctx: GradeContext, result: ExecResult, told: list[dict[str, Any]]) -> Grade:
-        end = told[-1] if told else {"state": "silent"}
-        state = end["state"]
-        if state == "broken":
-            raise Fault("grader.crashed", str(end["why"]))
-        if state == "silent":
+    def _judge(self, ctx: GradeContext, result: ExecResult, told: list[dict[str, Any]], word: str) -> Grade:
+        """Return the grade. What was told after `ready` may come from the code itself, which can find the nonce."""
+        if not told:
             raise Fault("provider.lost" if result.lost else "grader.crashed", _why_not_begun(result))
-        if state == "passed" and result.ok:
+        if told[0]["state"] == "broken":
+            raise Fault("grader.crashed", str(told[0].get("why")))
+        if result.ok and word.encode() in result.stdout.split(b"\n"):
             return Grade(solved=True, score=1.0, checks=(Check("the tests pass", ok=True),))
-        if state == "failed" and result.ok:
-            return _failed(end["label"], end["expected"], end["actual"], end["source"])
+        end = told[-1]
+        if result.ok and end["state"] == "failed":
+            return _failed(*(_text(end, name) for name in ("label", "expected", "actual", "source")))
         code, message = self._limit_broken(result, end)
         ctx.issue(code, message)
         return _failed("the tests reach their end", actual=message)
@@ -107,7 +124,7 @@ class PythonTests:
             return "grade.output", f"the code printed more than {options.output_bytes} bytes"
         if end["state"] == "memory" or result.out_of_memory or result.err.rstrip().endswith("MemoryError"):
             return "grade.memory", f"the code used more than {options.memory_bytes} bytes of memory"
-        return "grade.incomplete", str(end["why"]) if end["state"] == "incomplete" else _why_ended(result)
+        return "grade.incomplete", (end["state"] == "incomplete" and _text(end, "why")) or _why_ended(result)
 
 
 def _why_ended(result: ExecResult) -> str:
@@ -119,8 +136,16 @@ def _why_ended(result: ExecResult) -> str:
     return f"the code ended with status {result.exit_code} before its tests were done"
 
 
-def _failed(label: str, expected: str | None = None, actual: str | None = None, source: str | None = None) -> Grade:
-    return Grade(solved=False, score=0.0, checks=(Check(label, False, expected, actual, source),))
+def _failed(
+    label: str | None, expected: str | None = None, actual: str | None = None, source: str | None = None
+) -> Grade:
+    return Grade(solved=False, score=0.0, checks=(Check(label or "the tests pass", False, expected, actual, source),))
+
+
+def _text(told: Mapping[str, Any], name: str) -> str | None:
+    """Return a text that was told, cut at a length that no true one has."""
+    found = told.get(name)
+    return found[:TEXT_LIMIT] if isinstance(found, str) else None
 
 
 def _why_not_begun(result: ExecResult) -> str:
@@ -148,5 +173,7 @@ def _told(output: bytes, nonce: str) -> list[dict[str, Any]]:
 
 @cache
 def _runner() -> str:
-    """Return the text of the program that runs inside."""
-    return Path(__file__).with_name("_python_tests_runner.py").read_text(encoding="utf-8")
+    """Return the text of the program that runs inside: modules that import each other, and are gone once they have."""
+    folder = Path(__file__).parent
+    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in RUNNER]
+    return _PROGRAM.format(sources=sources)

@@ -51,7 +51,7 @@ class ExecResult:
 
     `exit_code` is the status that the command itself returned, or None if it did not return: then `signal` names what
     ended it, or `timed_out`, `output_exceeded` or `lost` says why it was killed. Each stream holds head and tail of
-    what was printed, with `*_dropped` bytes left out between them.
+    what was printed, with `*_dropped` bytes left out between them. `seconds` is by the clock, waiting included.
     """
 
     exit_code: int | None
@@ -127,6 +127,10 @@ class Sandbox(Protocol):
         `stdin`, else at its end. When `timeout_seconds` is over, the whole process tree gets SIGTERM, a grace, SIGKILL;
         the result has the output so far. Processes left in the background when the command returns live on until
         `dispose`, and do not hold the call.
+
+        `timeout_seconds` counts execution: a provider that can tell takes off the time in which processes of the
+        command were ready and waited for a processor, up to some generous multiple of the limit (local: 30 times).
+        What only sleeps ends at the limit. Where nobody can tell, it counts time by the clock.
         """
         ...
 

@@ -227,10 +227,9 @@ def _remove_directory(directory: str, *, strict: bool) -> None:
 def remove_unused(folder: str) -> bool:
     """Remove a sandbox in which nothing was ever done, at once; say whether it was one.
 
-    A thread for three calls to the system would cost more than they do.
+    A thread for two calls to the system would cost more than they do.
     """
     try:
-        os.rmdir(f"{folder}/work")
         os.unlink(f"{folder}/labels.json")
         os.rmdir(folder)
     except OSError:  # something is in it: it is removed with the care that this takes

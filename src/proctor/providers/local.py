@@ -2,11 +2,11 @@
 
     <temporary folder>/proctor-<uid>/<sandbox>/
         labels.json    what the sandbox was made for
-        work/          the work directory
+        work/          the work directory, made when somebody first uses it
         home/  tmp/    HOME and TMPDIR of its commands, made for the first of them
 
-Commands run as the user of proctor and can reach whatever that user can. What they do get is little: a short list of
-variables, none of proctor's own, and limits on what they use.
+Commands run as the user of proctor and can reach whatever that user can. They are given few variables, none of
+proctor's own, and limits on what they use.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, OnOu
 from proctor.providers import _files
 from proctor.runtime.process import GRACE_SECONDS, Processes, base_interpreter, kill_processes, remove_stale_groups
 
-STANDARD_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ID_BYTES = 6
 _ID = re.compile(f"local-[0-9a-f]{{{2 * ID_BYTES}}}")
-_CONTENTS = ("work", "home", "tmp")
 
 
 class LocalSandbox:
-    """A work directory and the processes that were started in it. Relative paths are relative to the work directory.
+    """A work directory, to which relative paths are relative, and the processes that were started in it.
 
     `exec` may start anywhere on this machine. Files are read, written and copied in the work directory only, after
     links are resolved: a path that leads out of it raises `PermissionError`.
@@ -44,15 +43,22 @@ class LocalSandbox:
 
     def __init__(self, folder: str, env: Mapping[str, str], *, grace_seconds: float = GRACE_SECONDS) -> None:
         self.id = os.path.basename(folder)
-        self.workdir = f"{folder}/work"
         self._folder = folder
         self._processes = Processes(self.id, grace_seconds=grace_seconds)
         self._disposing = asyncio.Lock()
         self._disposed = False
-        self._home = {"HOME": f"{folder}/home", "TMPDIR": os.path.join(folder, "tmp")}
-        self._has_home = False
-        path = os.pathsep.join((os.path.dirname(base_interpreter()), *STANDARD_FOLDERS))
-        self._env = {"PATH": path, **self._home, "LANG": "C.UTF-8", **env}
+        self._made = set[str]()
+        path = f"{os.path.dirname(base_interpreter())}:{STANDARD_PATH}"
+        own = {"PATH": path, "HOME": f"{folder}/home", "TMPDIR": os.path.join(folder, "tmp"), "LANG": "C.UTF-8"}
+        self._env = {**own, **env}
+
+    @property
+    def workdir(self) -> str:
+        """The work directory."""
+        if not self._disposed:
+            with suppress(FileNotFoundError):  # somebody removed the sandbox, which every use of it will say
+                self._make("work")
+        return f"{self._folder}/work"
 
     async def exec(
         self,
@@ -70,7 +76,8 @@ class LocalSandbox:
         """Run a command, as the user of proctor; raises `ValueError` if `user` is another."""
         self._require()
         _require_user(user)
-        self._make_home()
+        self._make("home")
+        self._make("tmp")
         return await self._processes.run(
             ("sh", "-c", command) if isinstance(command, str) else command,
             cwd=self.workdir if cwd is None else os.path.join(self.workdir, cwd),
@@ -108,14 +115,14 @@ class LocalSandbox:
         self._disposed = True
         async with self._disposing:
             await self._processes.kill()
-            if self._has_home or not _files.remove_unused(self._folder):
+            if self._made or not _files.remove_unused(self._folder):
                 await _remove(self._folder)
 
-    def _make_home(self) -> None:
-        if not self._has_home:
-            for name in ("HOME", "TMPDIR"):
-                os.makedirs(self._home[name], exist_ok=True)
-            self._has_home = True
+    def _make(self, name: str) -> None:
+        """Make a directory, once: what somebody removed stays removed."""
+        if name not in self._made:
+            os.mkdir(f"{self._folder}/{name}")
+            self._made.add(name)
 
     def _require(self) -> None:
         if self._disposed:
@@ -178,10 +185,10 @@ class LocalProvider:
 
     async def finalize(self) -> None:
         """Remove the folder of all sandboxes if none is left."""
+        self._base_is_fine = False
         await asyncio.to_thread(remove_stale_groups)
         with suppress(OSError):  # others have sandboxes there
             os.rmdir(self._base)
-        self._base_is_fine = False
 
     def _make(self, labels: Mapping[str, str]) -> str:
         """Make the directories of a sandbox and return the folder."""
@@ -195,10 +202,7 @@ class LocalProvider:
             _make_base(self._base)
             os.mkdir(folder, 0o700)
         try:
-            os.mkdir(f"{folder}/work")
-            with open(f"{folder}/labels.part", "x", encoding="ascii") as file:
-                file.write(json.dumps(dict(labels)))
-            os.rename(f"{folder}/labels.part", f"{folder}/labels.json")
+            Path(folder, "labels.json").write_text(json.dumps(dict(labels)))  # no part of it can be read as a whole
         except OSError:
             _files.remove_tree(folder)
             raise
@@ -227,24 +231,20 @@ async def _remove(folder: str) -> None:
     """Remove a sandbox, its labels last, so that it is listed while anything is left of it."""
 
     def remove() -> None:
-        for name in _CONTENTS:
+        for name in ("work", "home", "tmp"):
             _files.remove_tree(f"{folder}/{name}")
         _files.remove_tree(folder)
 
     try:
         await asyncio.to_thread(remove)
     except OSError as error:
-        raise Fault(
-            "dispose.failed", f"the directory of the sandbox could not be removed: {describe(error)}"
-        ) from error
+        raise Fault("dispose.failed", f"the sandbox's directory could not be removed: {describe(error)}") from error
 
 
 def _require_user(user: str | None) -> None:
-    if user is None or user == str(os.getuid()):
-        return
-    try:
-        own = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a user without an entry
-        own = str(os.getuid())
-    if user != own:
+    own = str(os.getuid())
+    if user not in (None, own):
+        with suppress(KeyError):  # a user without an entry
+            own = pwd.getpwuid(os.getuid()).pw_name
+    if user not in (None, own):
         raise ValueError(f"provider local runs every command as `{own}`: it cannot run one as `{user}`")

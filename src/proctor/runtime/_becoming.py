@@ -27,27 +27,8 @@ IGNORED = (
 )
 """What the command could end its supervisor with, by accident or not."""
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 OOM_SCORE = "500"
 """When the host runs out of memory, the command is to end before proctor does."""
-
-
-def prctl(option: int, value: int) -> bool:
-    """Set a property of this process; False where this interpreter or this system cannot."""
-    try:
-        import _ctypes  # noqa: PLC0415 - half the cost of ctypes; not every interpreter has it
-
-        program: Any = None  # means this program itself
-        function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), "prctl")
-        return bool(_ctypes.call_function(function, (option, value, 0, 0, 0)) == 0)
-    except (ImportError, AttributeError, OSError):  # then by the public module
-        pass
-    try:
-        import ctypes  # noqa: PLC0415 - see above
-
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
-    except (ImportError, AttributeError, OSError):
-        return False
 
 
 def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
@@ -58,7 +39,8 @@ def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
         for number in (*IGNORED, signals.SIGCHLD, signals.SIGXFSZ):
             signals.signal(number, signals.SIG_DFL)
         os.setsid()
-        prctl(PR_SET_PDEATHSIG, signals.SIGKILL)  # the last resort where supervisor and runner are killed together
+        # The last resort where supervisor and runner are killed together:
+        _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGKILL)
         os.read(gate, 1)
         if os.getppid() != supervisor:
             os._exit(126)
@@ -80,6 +62,7 @@ def set_limits(request: dict[str, Any]) -> None:
 
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
     limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
+    limits.append((_killing.RLIMIT_LOCKS, request["trace"]))  # handed down to all descendants, see `lineage.py`
     if os.getuid() != 0 and request["processes"] is not None:
         # It counts all processes of the user, this one included, and root is exempt: a second line only.
         limits.append((resource.RLIMIT_NPROC, count_of_user() - 1 + request["processes"]))

@@ -13,13 +13,36 @@ TYPE_CHECKING = False  # `typing` alone would double the time that a supervisor 
 if TYPE_CHECKING:
     import signal as signals
     from collections.abc import Callable
+    from typing import Any
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
 SIGCONT, SIGKILL, SIGSTOP = int(signals.SIGCONT), int(signals.SIGKILL), int(signals.SIGSTOP)
 
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+RLIMIT_LOCKS = 10
+"""A limit that the kernel keeps for each process and long since ignores: what is written there harms nothing."""
+
 KILL_ROUNDS = 500
 ROUND_MILLISECONDS = 10
+
+
+def prctl(option: int, value: int) -> bool:
+    """Set a property of this process; False where this interpreter or this system cannot."""
+    try:
+        import _ctypes  # noqa: PLC0415 - half the cost of ctypes; not every interpreter has it
+
+        program: Any = None  # means this program itself
+        function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), "prctl")
+        return bool(_ctypes.call_function(function, (option, value, 0, 0, 0)) == 0)
+    except (ImportError, AttributeError, OSError):  # then by the public module
+        pass
+    try:
+        import ctypes  # noqa: PLC0415 - see above
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False
 
 
 def parents() -> dict[int, int]:
@@ -144,17 +167,20 @@ def stop_and_kill(find: Callable[[], set[int]]) -> bool:
     return bool(stopped)
 
 
-def kill_remains(groups: list[str], marker: bytes) -> set[int]:
-    """Kill what a lost supervisor left: by control group, and by `marker`. Returns what could not be killed."""
+def kill_remains(groups: list[str], find: Callable[[], set[int]]) -> set[int]:
+    """Kill what a lost supervisor left: by control group, and what `find()` returns. Returns what could not be killed.
+
+    `find` is to return living processes only.
+    """
     for _ in range(KILL_ROUNDS):
         found = [kill_group(directory) for directory in groups]
-        found.append(stop_and_kill(lambda: living(marked(marker))))
+        found.append(stop_and_kill(find))
         if not any(found):
             break
         select.poll().poll(ROUND_MILLISECONDS)
     for directory in groups:
         remove_group(directory)
-    return living(marked(marker))
+    return find()
 
 
 def living(pids: set[int]) -> set[int]:

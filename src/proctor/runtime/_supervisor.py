@@ -53,7 +53,7 @@ class Supervisor:
         self.kernel_counts = False
         self.cpu_seconds = 0.0
         self.peak_rss_bytes = 0
-        self.subreaper = _becoming.prctl(_becoming.PR_SET_CHILD_SUBREAPER, 1)
+        self.subreaper = _killing.prctl(_killing.PR_SET_CHILD_SUBREAPER, 1)
         self.wake, wake_end = os.pipe()
         for descriptor in (self.wake, wake_end):
             os.set_blocking(descriptor, False)
@@ -233,6 +233,8 @@ def main(request_file: int, socket: int) -> None:
     """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
     request: dict[str, Any] = marshal.loads(os.pread(request_file, os.fstat(request_file).st_size, 0))  # noqa: S302
     os.close(request_file)
+    # The command may have stopped us when proctor dies. Then this wakes us, we see the end of the socket, and kill.
+    _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGCONT)
     os.set_inheritable(socket, False)
     os.set_blocking(socket, False)
     supervisor = Supervisor(request, socket)

@@ -17,8 +17,9 @@ from typing import Any
 
 from proctor.errors import Fault, describe
 from proctor.plugins.api import ExecLimits, ExecResult, OnOutput
-from proctor.runtime import _killing
+from proctor.runtime import _killing, lineage
 from proctor.runtime.cgroup import GroupPlan
+from proctor.runtime.execution_time import TimeLimit
 from proctor.runtime.output import HeadTail, InputPipe, OutputPipe
 
 KILL_SECONDS = 20.0
@@ -63,6 +64,8 @@ class Request:
     env: Mapping[str, str]
     marker: str
     """`NAME=value` in `env` by which the processes of this command, and no others, can be found."""
+    trace: int | None
+    """By which they can be found where they dropped the marker."""
     limits: ExecLimits
     groups: GroupPlan
 
@@ -82,6 +85,7 @@ class Request:
                 "cwd": os.fsencode(self.cwd),
                 "env": env,
                 "marker": self.marker.encode(),
+                "trace": self.trace,
                 "memory_bytes": self.limits.memory_bytes,
                 "processes": self.limits.processes,
                 "file_bytes": self.limits.file_bytes,
@@ -126,6 +130,7 @@ class Command:
     def start(self, stdin: bytes | None, environment: Mapping[str, str]) -> None:
         """Start the supervisor with an `environment` of its own; raises `Fault` when no process can be made."""
         encoded = self._request.encode()
+        lineage.adopt_orphans()
         try:
             with ExitStack() as undo, ExitStack() as theirs:
                 self._start(encoded, stdin, environment, undo, theirs)
@@ -245,15 +250,12 @@ class Command:
     # ---------------------------------------------------------------------------------------------------- ending
 
     async def result(self, timeout_seconds: float | None, grace_seconds: float) -> ExecResult:
-        """Wait for the end of the command, or end it when its time or another limit is over."""
-        timer = None
-        if timeout_seconds is not None:
-            timer = self._loop.call_later(timeout_seconds, self.stop_for, Stop.TIMED_OUT)
-        try:
+        """Wait for the end of the command, or end it when its time of execution or another limit is over."""
+        with ExitStack() as timer:
+            if timeout_seconds is not None:
+                limit = TimeLimit(self._process.pid, timeout_seconds, lambda: self.stop_for(Stop.TIMED_OUT))
+                timer.callback(limit.cancel)
             stop = await self._stop
-        finally:
-            if timer is not None:
-                timer.cancel()
         if stop is Stop.ENDED:
             if self.end is not None and not self.end.left:
                 await asyncio.wait({self.gone}, timeout=grace_seconds)
@@ -286,10 +288,8 @@ class Command:
         return self.gone.done() and (self.end is None or self.gone.result() != 0)
 
     async def _kill_remains(self) -> None:
-        groups = [directory for directory, _ in self._request.groups]
-        left = await asyncio.to_thread(_killing.kill_remains, groups, self._request.marker.encode())
-        if left:
-            raise Fault("provider.lost", f"processes could not be killed: {', '.join(map(str, sorted(left)))}")
+        groups, marker = [directory for directory, _ in self._request.groups], self._request.marker.encode()
+        await lineage.kill_remains(groups, lambda: lineage.of_command(marker, self._request.trace))
 
     def _order(self, order: bytes) -> None:
         with suppress(OSError):  # the supervisor has just ended, which is what the order is for

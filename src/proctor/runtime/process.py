@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from proctor.errors import Fault
 from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, OnOutput
-from proctor.runtime import _killing
+from proctor.runtime import lineage
 from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots, find_roots
 from proctor.runtime.clock import Clock, SystemClock
 from proctor.runtime.command import Command, Request, Stop, base_interpreter
@@ -36,18 +36,16 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 def find_processes(name: str) -> set[int]:
-    """Return the living processes that carry the marker of the sandbox `name`, supervisors included."""
-    return _killing.living(_killing.marked(f"{SANDBOX_MARKER}={name}".encode()))
+    """Return the living processes of the sandbox `name`, supervisors included, whoever started them."""
+    return lineage.of_sandbox(f"{SANDBOX_MARKER}={name}".encode(), name)
 
 
 async def kill_processes(name: str) -> None:
-    """Kill all that carries the marker of the sandbox `name`, whoever started it.
+    """Kill all that runs for the sandbox `name`, whoever started it.
 
     Raises `Fault` when something cannot be killed.
     """
-    left = await asyncio.to_thread(_killing.kill_remains, [], f"{SANDBOX_MARKER}={name}".encode())
-    if left:
-        raise Fault("provider.lost", f"processes could not be killed: {', '.join(map(str, sorted(left)))}")
+    await lineage.kill_remains([], lambda: find_processes(name))
 
 
 def remove_stale_groups() -> None:
@@ -96,6 +94,8 @@ class Processes:
     ) -> ExecResult:
         """Run a command and wait for it, as `plugins.api.Sandbox.exec` says; `env` is all that it gets of variables.
 
+        `timeout_seconds` is of execution: what the command waited for a processor is not counted.
+
         A cancellation kills all its processes before it goes on. What `on_output` raises does so too, and is raised
         from here. Raises `Fault` when no process can be made, `ValueError` for a command or limits that are none.
         """
@@ -136,6 +136,7 @@ class Processes:
             cwd=cwd,
             env={**env, SANDBOX_MARKER: self.name, COMMAND_MARKER: name},
             marker=f"{COMMAND_MARKER}={name}",
+            trace=lineage.trace_of(self.name, self._count),
             limits=limits,
             groups=self._cgroups.plan(group, memory_bytes=limits.memory_bytes, processes=limits.processes),
         )
