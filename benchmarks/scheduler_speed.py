@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from proctor.core.commands import Command, Finish, StartGrading, StartTry
 from proctor.core.gates import GateLimits
-from proctor.core.plan import ExperimentPlan
+from proctor.core.schedule import ExperimentPlan
 from proctor.core.scheduler import Scheduler
 from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult
 from proctor.model.events import Event, GradingQueued, PhaseEnded, PhaseStarted, Purpose, SandboxOpened, TryEnded

@@ -52,8 +52,11 @@ def reach(row: CodeRow) -> str:
     rule = STOP_RULES[row.scope] if row.permanent and row.severity is Severity.FATAL else None
     if rule is None:
         return f"{row.scope}; stops nothing else"
-    when = "at once" if rule.in_a_row == 1 else f"after {rule.in_a_row} in a row with this code"
-    return f"{row.scope}; {when} nothing more of the {rule.reach} is dispatched"
+    if rule.repeated:
+        return f"{row.scope}; after three in a row with this code nothing more that uses this {row.scope} is dispatched"
+    if rule.errored:
+        return f"{row.scope}; what was not dispatched of this {row.scope} is errored at once"
+    return f"{row.scope}; nothing more is dispatched"
 
 
 def codes_page() -> str:

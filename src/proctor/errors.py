@@ -90,12 +90,23 @@ class InternalError(ProctorError):
 class Fault(Exception):
     """A failure with a code of the table (`proctor.model.codes`); plugins may raise it to choose the code.
 
-    Raises `KeyError` for a code that is not in the table.
+    `refused` says that what was asked for was not taken on, so that asking again repeats nothing; `retry_after` is the
+    header of that name as it came (seconds or a date). Raises `KeyError` for a code that is not in the table.
     """
 
-    def __init__(self, code: str, message: str, *, phase: Phase | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        phase: Phase | None = None,
+        refused: bool = False,
+        retry_after: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.issue = issue_of(code, message, phase)
+        self.refused = refused
+        self.retry_after = retry_after
 
     @property
     def code(self) -> str:

@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import HANG_SECONDS, SUPPORT, Ended
 
+import proctor as proctor_package
 from proctor.cli.main import run as run_main
-
-SUPPORT = Path(__file__).parent.parent / "support"
-HANG_SECONDS = 100
-"""Only a hang takes so long."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a call left behind."""
-
-    code: int
-    out: str
-    err: str
-    folder: Path
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def receipt(self) -> dict[str, Any]:
-        [receipt] = [event for event in self.events if event["type"] == "receipt"]
-        return receipt
-
-    @property
-    def run_dirs(self) -> list[Path]:
-        return sorted(path.parent for path in self.folder.rglob("journal.jsonl"))
-
-    @property
-    def run_dir(self) -> Path:
-        [found] = self.run_dirs
-        return found
 
 
 @pytest.fixture
@@ -52,7 +21,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(SUPPORT), str(Path(proctor_package.__file__).parent.parent)]))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.syspath_prepend(str(SUPPORT))
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from program import Ended
 
-from conftest import Ended
 from proctor.model.events import DispatchStopped, StopReason
 from proctor.store.codec import encode
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from program import Ended
 
-from conftest import Ended
 from proctor.testing.model_server import serve
 from proctor.testing.replies import Answer, Failure, Hang
 

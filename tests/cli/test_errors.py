@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from program import Ended
 
-from conftest import Ended
 from proctor.cli.main import COMMANDS
 
 Proctor = Callable[..., Ended]
@@ -158,10 +158,11 @@ def test_02_an_unusable_results_directory_is_said_and_nothing_was_started(
 
 
 def test_09_options_that_messages_and_pages_name_exist(pytestconfig: pytest.Config) -> None:
-    from proctor.cli.commands import check, run
+    from proctor.cli.commands import check, lease, plan, run
     from proctor.model.codes import CODES
 
-    known = {name for command in (check, run) for param in command.command.params for name in param.opts}
+    commands = [check.command, run.command, plan.command, *lease.command.commands.values()]
+    known = {name for command in commands for param in command.params for name in (*param.opts, *param.secondary_opts)}
     known |= {"--help", "--check", "--force-reinstall", "--upgrade"}
     root = pytestconfig.rootpath
     texts = {f"code {row.code}": row.action for row in CODES.values()}

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from conftest import HANG_SECONDS, Ended
+from program import HANG_SECONDS, Ended
 
 Process = Callable[..., "subprocess.Popen[str]"]
 Proctor = Callable[..., Ended]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.cli.resolve import Controls, Typed, resolve_controls, resolve_experiment
+from proctor.cli.controls import Controls, resolve_controls
+from proctor.cli.resolve import Typed, resolve_experiment
 from proctor.errors import UsageError
 
 

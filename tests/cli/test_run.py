@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from program import Ended
 
-from conftest import Ended
 from proctor.store.fold import fold_attempts
 from proctor.store.plan_file import read_plan
 from proctor.store.reader import read_journal

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from conftest import HANG_SECONDS, Ended
+from program import HANG_SECONDS, Ended
 
 Proctor = Callable[..., Ended]
 NO_SPACE = "error: could not write to standard output: no space left on device"

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from conftest import HANG_SECONDS, Ended
+from program import HANG_SECONDS, Ended
 
 Proctor = Callable[..., Ended]
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -179,7 +178,7 @@ def test_07_closed_standard_streams_do_not_matter(process: Process, tmp_path: Pa
 
 
 def test_07_waiting_for_grading_is_said_beside_running(proctor: Proctor) -> None:
-    from proctor.report.plain import counts_line
+    from proctor.report.plain import counts_of
     from proctor.report.view import RunView
 
     ended = proctor(
@@ -203,7 +202,7 @@ def test_07_waiting_for_grading_is_said_beside_running(proctor: Proctor) -> None
         executing = view.counts.running - len(view.waiting_for_grading)
         unexplained = max(unexplained, executing)
         if view.waiting_for_grading:
-            assert "waiting for grading" in counts_line(view.counts, len(view.waiting_for_grading))
+            assert "waiting for grading" in counts_of(view)
     assert unexplained <= 4
 
 

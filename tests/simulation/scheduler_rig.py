@@ -5,19 +5,44 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from proctor.core.commands import CancelTry, Command, Finish, FinishRun, Seal, StartGrading, StartTry, StopDispatch
+from proctor.core.commands import (
+    AcquireLease,
+    CancelTry,
+    CloseLane,
+    Command,
+    Finish,
+    FinishRun,
+    OpenLane,
+    ReleaseLease,
+    ResumeTry,
+    RunSetup,
+    RunTeardown,
+    Seal,
+    StartGrading,
+    StartTry,
+    StopDispatch,
+    WakeAt,
+)
 from proctor.core.gates import GateLimits
-from proctor.core.plan import ExperimentPlan
+from proctor.core.schedule import ExperimentPlan
 from proctor.core.scheduler import Scheduler
-from proctor.model.attempt import Grade, GradingMode, Issue, Outcome, Phase, TryResult, issue_of
+from proctor.model.attempt import Grade, GradingMode, Issue, Outcome, Phase, TryResult, Usage, issue_of
 from proctor.model.events import (
+    BackoffEnded,
+    BackoffStarted,
     Event,
     GradingQueued,
     Interrupted,
+    LaneClosed,
+    Notice,
     PhaseEnded,
+    PhaseStarted,
     Purpose,
     SandboxOpened,
+    StopReason,
+    TimerFired,
     TryEnded,
 )
 
@@ -29,6 +54,11 @@ SKIPPED = TryResult(Outcome.SKIPPED)
 
 def broken(*codes: str) -> TryResult:
     return TryResult(Outcome.BROKEN, issues=tuple(issue_of(code, "on purpose") for code in codes))
+
+
+def costing(usd: float | None, *, solved: bool = True) -> TryResult:
+    grade = Grade(solved=solved, score=float(solved))
+    return TryResult(Outcome.GRADED, grade, Usage(calls=1, cost_usd=usd))
 
 
 def graded_with(*issues: Issue, solved: bool = True) -> TryResult:
@@ -45,40 +75,70 @@ def experiment(
     grading: GradingMode = GradingMode.NONE,
     isolated: bool = True,
     cap: int | None = None,
+    **more: Any,
 ) -> ExperimentPlan:
     ids = tuple(f"t{i}" for i in range(tasks)) if isinstance(tasks, int) else tuple(tasks)
     needs = (sandbox,) * len(ids) if isinstance(sandbox, bool) else tuple(sandbox)
-    return ExperimentPlan(name, ids, attempts, provider, needs, grading, isolated, cap)
+    return ExperimentPlan(name, ids, attempts, provider, needs, grading, isolated, cap, **more)
 
 
 class Rig:
     """A scheduler with its attempts known by `experiment/task#ordinal`."""
 
-    def __init__(self, *plans: ExperimentPlan, slots: int = 32, providers: dict[str, int | None] | None = None) -> None:
+    def __init__(
+        self,
+        *plans: ExperimentPlan,
+        slots: int = 32,
+        providers: dict[str, int | None] | None = None,
+        jitter: float = 0.0,
+        patience: int = 100,
+        **limits: Any,
+    ) -> None:
         numbers = itertools.count()
-        self.scheduler = Scheduler(plans, GateLimits(slots, providers or {}), lambda: f"a{next(numbers)}")
+        self.scheduler = Scheduler(
+            plans, GateLimits(slots, providers or {}, **limits), lambda: f"a{next(numbers)}", jitter=lambda: jitter,
+            patience=patience,
+        )  # fmt: skip
         self.ids: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.tries: dict[str, int] = {}
         self.log: list[str] = []
         self.now = 0.0
 
     def start(self) -> list[str]:
         return self._take(self.scheduler.start(now=self.now))
 
-    def feed(self, event: Event) -> list[str]:
+    def feed(self, event: Event | Notice) -> list[str]:
         return self._take(self.scheduler.handle(event, now=self.now))
 
-    def end(self, name: str, result: TryResult = PASSED) -> list[str]:
-        return self.feed(TryEnded(self.ids[name], 1, result))
+    def end(self, name: str, result: TryResult = PASSED, *, at: float | None = None, **more: Any) -> list[str]:
+        self.now = self.now if at is None else at
+        return self.feed(TryEnded(self.ids[name], self.tries[name], result, **more))
 
     def opened(self, name: str, purpose: Purpose = Purpose.AGENT) -> list[str]:
-        return self.feed(SandboxOpened(self.ids[name], 1, f"box of {name}", purpose))
+        return self.feed(SandboxOpened(self.ids[name], self.tries[name], f"box of {name}", purpose))
 
     def disposed(self, name: str) -> list[str]:
         return self.feed(PhaseEnded(self.ids[name], Phase.DISPOSE, 0.0))
 
+    def phase(self, name: str, phase: Phase) -> list[str]:
+        return self.feed(PhaseStarted(self.ids[name], phase))
+
     def queue_grading(self, name: str) -> list[str]:
         return self.feed(GradingQueued(self.ids[name]))
+
+    def back_off(self, name: str, code: str = "model.overloaded") -> list[str]:
+        return self.feed(BackoffStarted(self.ids[name], code, 1.0))
+
+    def backed_off(self, name: str) -> list[str]:
+        return self.feed(BackoffEnded(self.ids[name], 1.0))
+
+    def tick(self, at: float) -> list[str]:
+        self.now = at
+        return self.feed(TimerFired())
+
+    def lane_closed(self, lane: str) -> list[str]:
+        return self.feed(LaneClosed(lane, lane.partition("/")[0]))
 
     def interrupt(self) -> list[str]:
         return self.feed(Interrupted(2))
@@ -94,26 +154,50 @@ class Rig:
 
     def _line(self, command: Command) -> str:
         match command:
-            case StartTry(attempt, slot, number):
-                assert number == 1
+            case StartTry(attempt, slot, number, lane):
                 name = f"{slot.experiment}/{slot.task}#{slot.ordinal}"
-                assert name not in self.ids, f"{name} was started twice"
-                self.ids[name], self.names[attempt] = attempt, name
-                return f"start {name}"
+                assert self.tries.get(name, 0) == number - 1, f"try {number} of {name} was started"
+                self.ids[name], self.names[attempt], self.tries[name] = attempt, name, number
+                again = f" try {number}" if number > 1 else ""
+                return f"start {name}{again}" + (f" in {lane}" if lane else "")
             case StartGrading(attempt):
                 return f"grade {self.names[attempt]}"
-            case CancelTry(attempt):
-                return f"cancel {self.names[attempt]}"
-            case Seal(attempt, slot, verdict, score, tries):
-                assert f"{slot.experiment}/{slot.task}#{slot.ordinal}" == self.names[attempt]
-                assert tries == 1
-                return f"seal {self.names[attempt]} {verdict}" + ("" if score is None else f" {score}")
+            case CancelTry(attempt, reason):
+                return f"cancel {self.names[attempt]}" + ("" if reason is StopReason.INTERRUPT else f" {reason}")
+            case Seal(attempt, slot, verdict, score, tries, issue):
+                name = f"{slot.experiment}/{slot.task}#{slot.ordinal}"
+                assert tries == self.tries.get(name, 0)
+                told = "" if score is None else f" {score}"
+                return f"seal {name} {verdict}{told}" + (f" ({issue.code})" if issue else "")
             case StopDispatch(name, reason, slots):
                 return f"stop {name} {reason} {slots}"
             case FinishRun(name, completion):
                 return f"finish {name} {completion}"
             case Finish():
                 return "finish"
+            case _:
+                return self._other(command)
+
+    def _other(self, command: Command) -> str:
+        match command:
+            case ResumeTry(attempt):
+                return f"resume {self.names[attempt]}"
+            case WakeAt(at):
+                return f"wake at {at:g}"
+            case AcquireLease(name, key):
+                return f"lease {name} {key}"
+            case ReleaseLease(name):
+                return f"release {name}"
+            case RunSetup(name):
+                return f"setup {name}"
+            case RunTeardown(name):
+                return f"teardown {name}"
+            case OpenLane(lane, _, group):
+                return f"open {lane}" + (f" of {group}" if group else "")
+            case CloseLane(lane):
+                return f"close {lane}"
+            case _:
+                raise AssertionError(command)
 
 
 def play(rig: Rig, seconds: Callable[[str], float]) -> dict[str, tuple[float, float]]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel
 
@@ -169,3 +170,79 @@ class Unkeepable(Sleeper):
 class UnkeepableSession(SleeperSession):
     async def collect(self) -> Collected:
         return Collected(trajectory={"score": float("nan")})
+
+
+class Flaky(Sleeper):
+    """Fails the first tries of each task, then answers "ok"."""
+
+    def __init__(self, options: SleeperOptions) -> None:
+        super().__init__(options)
+        self.tries: dict[str, int] = {}
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return FlakySession(self, ctx)
+
+
+class FlakySession(SleeperSession):
+    def __init__(self, harness: Flaky, ctx: AttemptContext) -> None:
+        super().__init__(harness, ctx)
+        harness.tries[ctx.task.id] = harness.tries.get(ctx.task.id, 0) + 1
+        self._fails = harness.tries[ctx.task.id] <= self._settings.every
+
+
+class Littering(Sleeper):
+    """Answers "ok" only in a work directory that nobody used before, and leaves a file there."""
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return LitteringSession(self, ctx)
+
+
+class LitteringSession(SleeperSession):
+    async def send(self, message: Message) -> Turn:
+        sandbox = self._ctx.sandbox
+        listed = await sandbox.exec("ls -A; mkdir -p .git/deep empty; echo x > left; ln -s / root; mkfifo pipe")
+        self._note(f"start in {sandbox.id}")
+        return Turn("ok" if listed.out == "" else f"not clean: {listed.out}")
+
+
+def hook_setup() -> None:
+    _hook("setup")
+
+
+def hook_teardown() -> None:
+    _hook("teardown")
+
+
+def hook_fails() -> None:
+    raise RuntimeError("this hook was told to fail")
+
+
+def _hook(what: str) -> None:
+    with Path(os.environ["HOOK_TRACE"]).open("a") as file:
+        file.write(f"{what} {os.environ.get('PROCTOR_EXPERIMENT')} {os.environ.get('PROCTOR_LEASE_KEY')}\n")
+
+
+class Stray(Sleeper):
+    """Leaves a task behind that goes on after the attempt: `failure` says what it then does."""
+
+    async def start(self, ctx: AttemptContext) -> SleeperSession:
+        return StraySession(self, ctx)
+
+
+class StraySession(SleeperSession):
+    left: ClassVar[set[asyncio.Task[None]]] = set()
+
+    async def send(self, message: Message) -> Turn:
+        self.left.add(asyncio.create_task(self._later()))
+        await asyncio.sleep(0.02)
+        return Turn("ok")
+
+    async def _later(self) -> None:
+        if self._settings.failure == "overlap":
+            await self._ctx.backoff(0.1, "model.rate_limited")
+            return
+        await asyncio.sleep(self._settings.seconds)
+        if self._settings.failure == "backoff":
+            await self._ctx.backoff(0.01, "model.rate_limited")
+        else:
+            self._ctx.issue("output.truncated", "late")

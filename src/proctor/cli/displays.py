@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, TextIO
 from proctor.cli.exits import Exit, strongest
 from proctor.core.plan import ExperimentPlan
 from proctor.errors import StoreError
-from proctor.model.events import StopReason
+from proctor.model.events import StopReason, TryEnded
 from proctor.report.ndjson import Ndjson
 from proctor.report.plain import PlainText
 from proctor.report.summary import summary_data, summary_lines, summary_markdown
 from proctor.report.view import RunView
 from proctor.report.wording import SEPARATOR, plural, printable
 from proctor.runtime.clock import Clock
-from proctor.runtime.loop import Shown
+from proctor.runtime.publisher import Shown
 from proctor.store.codec import encode
 
 if TYPE_CHECKING:
+    from proctor.cli.outcome import Outcome
     from proctor.cli.rooms import Options
     from proctor.cli.run_writer import RunWriter
-    from proctor.cli.session import Outcome
 
 BEAT_SECONDS = 1.0
 
@@ -42,11 +42,14 @@ class Displays:
         self._clock = clock
         self.views = {name: RunView(name) for name in writers}
         self._plain = PlainText(Patient(sys.stderr), self.views) if options.progress != "none" else None
+        self._budgets: set[str] = set()
+        """Experiments with a budget of which no call of unknown price was seen."""
         self._output = Patient(sys.stdout)
         self._ndjson = Ndjson(self._output, encode) if options.as_json else None
 
     def plan(self, schedules: Sequence[ExperimentPlan], notes: Sequence[str]) -> None:
         """Say what is going to happen, before anything does; `notes` are warnings and the like."""
+        self._budgets = {one.name for one in schedules if one.budget_usd is not None}
         self._say([plan_line(schedules, self._options), *notes])
         self._write("plan", {"experiments": [_plan_data(one) for one in schedules], "notes": list(notes)})
 
@@ -57,8 +60,16 @@ class Displays:
             self.views[experiment].add(event, at)
             for display in displays:
                 display.show(experiment, event, at)
+            if experiment in self._budgets and isinstance(event, TryEnded) and _price_unknown(event):
+                self._budgets.discard(experiment)
+                self.note(f"{printable(experiment)}: a call of unknown price was made: the budget cannot be kept")
         for display in displays:
             display.flush()
+
+    def note(self, text: str) -> None:
+        """Say something that the user has to know while it goes on."""
+        log.warning("%s", text)
+        self._say([f"warning: {printable(text)}"])
 
     async def beat_forever(self) -> None:
         """Let the plain text say that it is alive when nothing happens."""
@@ -172,3 +183,8 @@ def plan_line(schedules: Sequence[ExperimentPlan], options: Options) -> str:
 
 def _plan_data(one: ExperimentPlan) -> dict[str, Any]:
     return {"experiment": one.name, "tasks": len(one.task_ids), "attempts_per_task": one.attempts, "slots": one.slots}
+
+
+def _price_unknown(event: TryEnded) -> bool:
+    used = event.result.usage + event.result.grader_usage
+    return used.calls > 0 and used.cost_usd is None

@@ -40,8 +40,10 @@ COMPLETE_VARIABLE = "_PROCTOR_COMPLETE"
 
 COMMANDS: dict[str, str] = {
     "run": "Run one experiment: a benchmark with a harness and a model.",
+    "plan": "Say what `run` would do, how long it would take and what it would cost.",
     "check": "Say whether a benchmark is gradeable, by running `oracle` and `nop` over it.",
     "show": "Print the results of a run from its journal.",
+    "lease": "List, inspect and recover leases on shared state.",
     "list": "List what is installed: benchmarks, harnesses, providers, graders, models.",
 }
 """Every command with its one line of help; its module is imported only when it is used."""

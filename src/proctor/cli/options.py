@@ -31,6 +31,39 @@ class ProviderLimit(click.ParamType[tuple[str, int]]):
         return name, int(number)
 
 
+class OpenRate(click.ParamType[tuple[str, float]]):
+    """`NAME=RATE`, as in `modal=4`; 0 is off."""
+
+    name = "name=rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """Return name and rate."""
+        name, _, number = str(value).partition("=")
+        try:
+            rate = float(number)
+        except ValueError:
+            rate = math.nan
+        if not name or not 0 <= rate < math.inf:
+            self.fail(f"`{value}` is not of the form NAME=RATE with a number (0 is off), such as local=4", param, ctx)
+        return name, rate
+
+
+class Amount(click.ParamType[float]):
+    """A finite number above 0."""
+
+    name = "amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        try:
+            amount = float(value)
+        except ValueError:
+            amount = math.nan
+        if not 0 < amount < math.inf:
+            self.fail(f"`{value}` is not a finite number above 0", param, ctx)
+        return amount
+
+
 class Count(click.ParamType[int]):
     """A whole number of at least 1."""
 
@@ -97,6 +130,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 
 
 COUNT = Count()
+AMOUNT = Amount()
 LEVELS = click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
 
 _SHARED: list[Callable[[Any], Any]] = [
@@ -109,6 +143,23 @@ _SHARED: list[Callable[[Any], Any]] = [
     click.option(
         "--provider-limit", type=ProviderLimit(), multiple=True, metavar="NAME=N",
         help="Attempts executing at once through a provider, such as local=8; 0 is off (default: 128). Repeatable.",
+    ),
+    click.option(
+        "--env-open-qps", type=OpenRate(), multiple=True, metavar="NAME=RATE",
+        help="Sandboxes opened per second at a provider, such as modal=4; 0 is off (default: the provider's own). "
+        "Repeatable.",
+    ),
+    click.option(
+        "--max-retries", type=click.IntRange(min=0), metavar="N",
+        help="Tries of an attempt after the first, for failures that are not the agent's (default: 0).",
+    ),
+    click.option(
+        "--retry-pattern", "retry_patterns", multiple=True, metavar="REGEX",
+        help="Try again also where an ERROR matches, in its code or message. Repeatable.",
+    ),
+    click.option(
+        "--lease-wait", type=Seconds(), metavar="SECONDS",
+        help="How long to wait for shared state that another run holds (default: without end on a terminal, else 600).",
     ),
     click.option("--limit", type=COUNT, metavar="N", help="Only the first N tasks, after --tasks."),
     click.option(

@@ -11,15 +11,16 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel
 
 from proctor.config.load import Tree, is_secret, merge, settled, split_assignments, validate
-from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig, RuntimeConfig
-from proctor.errors import PluginLoadError, ProctorError, UnknownName, UsageError, describe
+from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig
+from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
 from proctor.model.attempt import GradingMode
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, Task, TimeLimits
+from proctor.model.secrets import secrets_in
+from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, RetrySpec, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.plugins.registry import Kind, check_made, load, names
-from proctor.runtime.redact import Redactor, secrets_in
+from proctor.runtime.redact import Redactor
+from proctor.store.lease_info import Teardown, checked_key
 
-DEFAULT_TASK_CONCURRENCY = 32
 DEFAULT_MODEL_FAMILY = "openai"
 
 
@@ -59,19 +60,10 @@ class Resolved:
                 self.graders[id(task.grader)] = _make(Kind.GRADER, task.grader.id, task.grader.params)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """Limits of the invocation and where results go."""
-
-    task_concurrency: int
-    concurrency_source: str
-    provider_limits: Mapping[str, int]
-    results_dir: str
-
-
 def resolve_experiment(typed: Typed, name: str) -> Resolved:
     """Make one experiment and its plugins. Raises `UsageError`, which lists what is wrong."""
-    tree, _ = split_assignments(typed.assignments)
+    tree, sections = split_assignments(typed.assignments)
+    execution = validate(ExecutionConfig, sections["execution"], what="execution")
     base: Tree = {"benchmark": {"id": typed.benchmark}, "harness": {"id": typed.harness}}
     if typed.model is not None:
         base["model"] = {"id": typed.model}
@@ -94,6 +86,8 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         raise UsageError(
             f"provider `{provider.name}` cannot make this environment: {refused}", hint="change the environment"
         )
+    if config.sandbox_reuse and not provider.supports_reuse:
+        raise UsageError(f"provider `{provider.name}` cannot reuse sandboxes", hint="leave `sandbox_reuse` out")
     experiment = Experiment(
         name=name,
         benchmark=Component(config.benchmark.id, benchmark_params),
@@ -104,8 +98,18 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         max_concurrency=config.max_concurrency,
         grading=GradingMode(benchmark.grading),
         limits=TimeLimits(agent_seconds=config.agent_timeout_seconds, grade_seconds=config.grade_timeout_seconds),
+        retry=_retry(config, execution),
+        early_exit=config.early_exit,
+        budget_usd=config.budget,
+        expected_cost_usd=config.expected_cost_per_attempt,
+        stop_on_repeated=config.stop_on_repeated,
+        setup=config.setup,
+        teardown=config.teardown,
+        shared_state_key=config.shared_state.key if config.shared_state else None,
+        sandbox_reuse=config.sandbox_reuse,
         flags=settled(config.flags),
     )
+    _check_hooks(experiment)
     resolved = Resolved(experiment, benchmark, harness, provider, notes=notes)
     if experiment.model is not None:
         resolved.model = open_model(experiment.model)
@@ -125,7 +129,41 @@ def _model_spec(config: ModelConfig | None, harness_id: str, harness: Harness) -
             f"model `{config.id}`: model.base_url holds a user name, password or key",
             hint="leave it out of the address and give it as model.api_key (an `@` of a path is written `%40`)",
         )
-    return ModelSpec(config.id, config.base_url, config.api_key, config.identity, settled(config.params))
+    return ModelSpec(
+        config.id,
+        config.base_url,
+        config.api_key,
+        config.identity,
+        settled(config.params),
+        config.max_connections,
+        config.requests_per_minute,
+    )
+
+
+def _check_hooks(experiment: Experiment) -> None:
+    """Refuse hooks that name no function and keys that cannot be told apart, before anything starts."""
+    for name, path in (("setup", experiment.setup), ("teardown", experiment.teardown)):
+        if path is not None:
+            try:
+                Teardown(path)
+            except UsageError as error:
+                raise UsageError(
+                    f"{name} `{path}` is not of the form package.module:function", hint=error.hint
+                ) from None
+    if experiment.shared_state_key is not None:
+        checked_key(experiment.shared_state_key)
+
+
+def _retry(config: ExperimentConfig, execution: ExecutionConfig) -> RetrySpec:
+    if execution.retry_min_delay_seconds > execution.retry_max_delay_seconds:
+        raise UsageError("execution.retry_min_delay_seconds is above retry_max_delay_seconds", hint="swap or raise one")
+    return RetrySpec(
+        config.max_retries,
+        tuple(config.retry_pattern_list),
+        execution.retry_min_delay_seconds,
+        execution.retry_max_delay_seconds,
+        execution.retry_after_cap_seconds,
+    )
 
 
 def _holds_credential(address: str) -> bool:
@@ -169,43 +207,3 @@ def _making(kind: Kind, name: str, given: Mapping[str, Any]) -> Generator[None]:
         raise PluginLoadError(
             f"{kind.value} `{name}` cannot be made: {said}", hint="look at its parameters, or mend the plugin"
         ) from error
-
-
-def resolve_controls(
-    assignments: tuple[str, ...],
-    *,
-    task_concurrency: int | None,
-    provider_limits: Iterable[tuple[str, int]],
-    results_dir: str | None,
-    providers: Iterable[Provider],
-) -> Controls:
-    """Return the limits in force: command line, then `--set`, then what providers declare, then defaults.
-
-    Raises `UsageError`; an unknown provider name in a limit is one (spec 03 G1.2).
-    """
-    _, trees = split_assignments(assignments)
-    typed = {} if results_dir is None else {"results_dir": results_dir}
-    execution = validate(ExecutionConfig, trees["execution"], what="execution")
-    runtime = validate(RuntimeConfig, {**trees["runtime"], **typed}, what="runtime")
-    limits = {provider.name: provider.default_limit or 0 for provider in providers}
-    for name, limit in [*runtime.provider_limits.items(), *provider_limits]:
-        if name not in names(Kind.PROVIDER):
-            raise UnknownName("provider", name, names(Kind.PROVIDER), list_with=Kind.PROVIDER.list_with)
-        limits[name] = limit
-    number, source = _concurrency(task_concurrency, execution.task_concurrency, providers)
-    return Controls(number, source, limits, runtime.results_dir)
-
-
-def _concurrency(flag: int | None, setting: int | None, providers: Iterable[Provider]) -> tuple[int, str]:
-    """Spec 03 G1.1: the first that is set; recommendations of several providers add up, a silent one counting 32."""
-    if flag is not None:
-        return flag, "from flag"
-    if setting is not None:
-        return setting, "from --set"
-    asked = {provider.name: provider.recommended_concurrency for provider in providers}
-    if not any(asked.values()):
-        return DEFAULT_TASK_CONCURRENCY, "default"
-    numbers = {name: number or DEFAULT_TASK_CONCURRENCY for name, number in asked.items()}
-    words = " + ".join(f"{name} {number}" for name, number in numbers.items())
-    one = f"from {next(iter(numbers))} default"
-    return sum(numbers.values()), one if len(numbers) == 1 else f"from {words} defaults"

@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proctor import __version__
-from proctor.cli.resolve import Controls, Resolved
+from proctor.cli.controls import Controls
+from proctor.cli.experiment_hooks import Hooks
+from proctor.cli.resolve import Resolved
 from proctor.cli.run_writer import RunWriter
 from proctor.core.commands import StartTry
 from proctor.core.plan import RunPlan
 from proctor.errors import Fault, StoreError
 from proctor.model.events import RunStarted
-from proctor.runtime.redact import secrets_in
-from proctor.runtime.try_runner import Save, TryJob
+from proctor.model.secrets import secrets_in
+from proctor.runtime.job import Save, TryJob
+from proctor.runtime.lanes import Lane
 from proctor.store.codec import FORMAT_VERSION
+from proctor.store.lease_info import Teardown
 from proctor.store.plain import NotEncodable
 
 
@@ -59,6 +63,8 @@ def run_started(invocation: str, run_plan: RunPlan, run_id: str) -> RunStarted:
         host=socket.gethostname(),
         pid=os.getpid(),
         slots=len(run_plan),
+        tasks=len(run_plan.tasks),
+        early_exit=run_plan.experiment.early_exit,
     )
 
 
@@ -74,7 +80,7 @@ def labels_of(invocation: str, run_id: str, experiment: str) -> dict[str, str]:
     }
 
 
-def job_of(room: Room, command: StartTry) -> tuple[TryJob, Save]:
+def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[TryJob, Save]:
     """Return what a try needs, and where it keeps its evidence."""
     resolved, schedule = room.resolved, room.plan.schedule
     index = room.tasks[command.slot.task]
@@ -95,6 +101,8 @@ def job_of(room: Room, command: StartTry) -> tuple[TryJob, Save]:
         model=resolved.model,
         flags=experiment.flags,
         labels=room.labels,
+        retry=schedule.retry,
+        lane=lanes[command.lane] if command.lane is not None else None,
     )
 
     def save(name: str, content: Any) -> None:
@@ -106,6 +114,17 @@ def job_of(room: Room, command: StartTry) -> tuple[TryJob, Save]:
             raise Fault("store.full", error.message) from error
 
     return job, save
+
+
+def hooks_of(room: Room) -> Hooks:
+    """Return the hooks of an experiment. Raises `UsageError` for a path that names no function."""
+    experiment = room.resolved.experiment
+    return Hooks(
+        setup=Teardown(experiment.setup) if experiment.setup else None,
+        teardown=Teardown(experiment.teardown) if experiment.teardown else None,
+        run=room.writer.run_id,
+        dispose_seconds=experiment.limits.dispose_seconds,
+    )
 
 
 def secrets_of(resolved: Sequence[Resolved]) -> Iterator[str | None]:

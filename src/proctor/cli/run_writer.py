@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from proctor.core.plan import RunPlan
 from proctor.errors import StoreError
 from proctor.model.attempt import Verdict
-from proctor.model.events import AttemptSealed, Event, RunStarted, TryStarted
+from proctor.model.events import AttemptSealed, Event, RunStarted
 from proctor.model.ids import AttemptId, SlotKey
+from proctor.model.spec import Experiment
 from proctor.runtime.redact import RedactingFormatter, Redactor
 from proctor.store.files import write_file
 from proctor.store.fold import AttemptEvent, AttemptFold
@@ -54,11 +55,9 @@ class RunWriter:
         `event` is the start of the run with the default run id; a taken one gets a suffix, a taken `--run-id` is a
         `UsageError`. Raises `CannotStart` when something cannot be written; then nothing is left behind.
         """
-        experiment = plan.experiment
-        model = experiment.model.id if experiment.model else None
         layout = RunLayout.create(
             Path(options.controls.results_dir),
-            experiment_dir_name(model, experiment.benchmark.id, experiment.harness.id),
+            experiment_dir_of(plan.experiment),
             default_id=event.run,
             run_id=options.run_id,
             run_name=options.run_name,
@@ -101,7 +100,7 @@ class RunWriter:
         self.journal.append(event, at)
         if not isinstance(event, AttemptEvent):
             return
-        if isinstance(event, TryStarted) and event.attempt not in self._folds:
+        if event.attempt not in self._folds:  # its first try, or a slot that was given up without one
             self._folds[event.attempt] = AttemptFold(event.attempt)
         self._folds[event.attempt].add(event, at)
         if isinstance(event, AttemptSealed):
@@ -146,6 +145,12 @@ class RunWriter:
         logging.getLogger("proctor").removeHandler(self.handler)
         self.handler.close()
         self.journal.close()
+
+
+def experiment_dir_of(experiment: Experiment) -> str:
+    """Return the name of the directory that the runs of an experiment are in."""
+    model = experiment.model.id if experiment.model else None
+    return experiment_dir_name(model, experiment.benchmark.id, experiment.harness.id)
 
 
 def plan_file(plan: RunPlan, about: dict[str, Any], redactor: Redactor) -> PlanFile:

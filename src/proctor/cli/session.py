@@ -6,45 +6,45 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from pathlib import Path
 
 from proctor.cli.displays import Displays
-from proctor.cli.exits import Exit, exit_of_signal, strongest
+from proctor.cli.exits import Exit, exit_of_signal
+from proctor.cli.experiment_hooks import ExperimentHooks
+from proctor.cli.outcome import Outcome, exit_code
 from proctor.cli.output import say
+from proctor.cli.plan_gates import limits_of
 from proctor.cli.resolve import Resolved
-from proctor.cli.rooms import Options, Room, job_of, labels_of, run_started, secrets_of
-from proctor.cli.run_writer import RunWriter
-from proctor.core.gates import GateLimits
+from proctor.cli.rooms import Options, Room, hooks_of, job_of, labels_of, run_started, secrets_of
+from proctor.cli.run_writer import RunWriter, experiment_dir_of
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
 from proctor.core.scheduler import Scheduler
 from proctor.errors import InternalError, NothingToRun, PluginLoadError, StoreError, UsageError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.events import Interrupted
 from proctor.model.ids import new_id, run_id_of
-from proctor.model.spec import Task
-from proctor.report.view import RunView
+from proctor.model.spec import Experiment, Task
 from proctor.runtime.clock import SystemClock, utc
 from proctor.runtime.loop import Loop
 from proctor.runtime.redact import Redactor
 from proctor.runtime.signals import on_signals
+from proctor.store.coordination import coordination_path, project_directory
+from proctor.store.history import read_history
+from proctor.store.lease_info import LeaseWait
+from proctor.store.leases import Leases
+from proctor.store.owner import this_owner
 
 ATTEMPT_FILES_AT_MOST = 10_000
 """Above this many attempts result.json files are left out by themselves (spec 08 D8)."""
 
+HISTORY_RUNS = 3
+HISTORY_BYTES = 4 * 1024 * 1024
+"""So much of earlier journals is read at the start of a run, to know which attempts are long: under 0.1 s."""
+
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How an invocation ended: the final view of each run by experiment name, and the exit code."""
-
-    views: dict[str, RunView]
-    writers: dict[str, RunWriter]
-    exit: Exit
-    store_error: StoreError | None = None
-    bug: Exception | None = None
 
 
 async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
@@ -67,8 +67,20 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPl
             harness_isolated=one.harness.isolated_attempts,
             harness_needs_sandbox=one.harness.needs_sandbox,
         )
-        inputs.append(PlannedInput(one.experiment, tasks, facts))
+        inputs.append(PlannedInput(one.experiment, tasks, facts, _expected(one.experiment, tasks, options)))
     return plan(inputs)
+
+
+def _expected(experiment: Experiment, tasks: Sequence[Task], options: Options) -> Sequence[float | None]:
+    """Return how long attempts of each task took in the newest runs of this experiment, for the order of starts."""
+    history = read_history(
+        Path(options.controls.results_dir),
+        experiment_dir_of(experiment),
+        run_name=options.run_name,
+        runs_at_most=HISTORY_RUNS,
+        bytes_at_most=HISTORY_BYTES,
+    )
+    return history.expected_seconds([task.id for task in tasks])
 
 
 async def _tasks_of(one: Resolved) -> list[Task]:
@@ -114,6 +126,19 @@ class _Invocation:
         tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
         return Room(one, run_plan, tasks, writer, labels_of(self.id, writer.run_id, run_plan.experiment.name))
 
+    def hooks(self, rooms: Mapping[str, Room], tell: Callable[[str], None]) -> ExperimentHooks:
+        """Return what carries out setup, teardown and leases."""
+        project = project_directory(Path.cwd())
+        limit = self.options.controls.lease_wait_seconds
+        return ExperimentHooks(
+            {name: hooks_of(room) for name, room in rooms.items()},
+            leases=Leases(coordination_path(project), this_owner(), self.clock),
+            project=project,
+            wait=LeaseWait(limit) if limit else LeaseWait.default(on_terminal=sys.stderr.isatty()),
+            clock=self.clock,
+            tell=tell,
+        )
+
     async def drive(self, rooms: Mapping[str, Room], notes: Sequence[str]) -> Outcome:
         """Run everything to its end, show it and sum it up.
 
@@ -141,16 +166,17 @@ class _Invocation:
 
     async def _run_loop(self, rooms: Mapping[str, Room], displays: Displays) -> StoreError | None:
         """Run the loop to its end; return the error that kept results from being written, if there was one."""
-        options = self.options
-        limits = GateLimits(options.controls.task_concurrency, options.controls.provider_limits)
+        limits = limits_of(self.options.controls)
         schedules = [room.plan.schedule for room in rooms.values()]
+        hooks = self.hooks(rooms, displays.note)
         loop = self._loop = Loop(
-            scheduler=Scheduler(schedules, limits, lambda: new_id(self.rng)),
-            prepare=lambda command: job_of(rooms[command.slot.experiment], command),
+            scheduler=Scheduler(schedules, limits, lambda: new_id(self.rng), jitter=self.rng.random),
+            prepare=lambda command: job_of(rooms[command.slot.experiment], command, hooks.lanes),
             runs={name: room.writer for name, room in rooms.items()},
             show=displays.show,
             clock=self.clock,
             redactor=self.redactor,
+            hooks=hooks,
         )
         if self._signal is not None:
             loop.emit(Interrupted(self._signal))
@@ -208,25 +234,6 @@ def _notes(resolved: Sequence[Resolved], plans: Sequence[RunPlan], options: Opti
 
 def _opens_sandboxes(run_plan: RunPlan) -> bool:
     return any(run_plan.schedule.agent_sandbox) or run_plan.experiment.grading is GradingMode.FRESH
-
-
-def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:
-    """Return the exit code of an invocation: 70, then a signal, then 3, then 1 (spec 02)."""
-    found = [Exit.OK]
-    if outcome.store_error is not None:
-        found.append(Exit.INCOMPLETE)
-    for view in outcome.views.values():
-        counts = view.counts
-        if outcome.bug is not None or any(code == "internal" for _, code in view.issues):
-            found.append(Exit.INTERNAL)
-        if view.signal:
-            found.append(exit_of_signal(view.signal))
-        base = counts.total - counts.skipped
-        if counts.errored or sum(counts.not_dispatched.values()) or counts.cancelled or not view.scored:
-            found.append(Exit.INCOMPLETE)
-        elif fail_under is not None and counts.passed / base < fail_under:
-            found.append(Exit.GATE_NOT_MET)
-    return strongest(*found)
 
 
 def _leave_at_once(number: int) -> None:

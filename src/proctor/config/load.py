@@ -24,7 +24,7 @@ class Typed(str):
     __slots__ = ()
 
 
-_FREE = {"params", "flags", "env", "provider_limits"}
+_FREE = {"params", "flags", "env", "provider_limits", "env_open_qps"}
 """Mappings whose keys are not ours to know."""
 
 _SECRET_WORDS = ("key", "token", "secret", "passw", "credential", "auth")

@@ -1,79 +1,40 @@
-"""The books of the scheduler: what is queued, in flight, held and done; and the audit that they agree.
+"""The books of the scheduler: what is queued, in flight, held and done.
 
-Only `core.scheduler` changes them. Each experiment's slots are in exactly one place at any time: queued, in flight,
-sealed, or stopped.
+Only the scheduler and its parts change them. Each slot of an experiment is in exactly one place at any time: queued, in
+flight, sealed, or stopped.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from proctor.core.failure import Streak
-from proctor.core.gates import NOTHING, Demand, GateLimits, Gates, GateView, demand_of
+from proctor.core.build import Builder
+from proctor.core.durations import Median
+from proctor.core.flight import Attempt
+from proctor.core.gates import Demand, GateLimits, GateView, demand_of
+from proctor.core.held import Moment
+from proctor.core.lanes import Lane
 from proctor.core.lifecycle import State
-from proctor.core.order import Line, Slots, Waiting
-from proctor.core.plan import ExperimentPlan
+from proctor.core.order import READY
+from proctor.core.run import Part, Run, Stage
+from proctor.core.schedule import ExperimentPlan
+from proctor.core.waits import Ask, Dues, Queue
 from proctor.errors import InternalError
+from proctor.model.attempt import GradingMode
 from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId
-
-STORY_LENGTH = 16
-"""So many of its last events are told of an attempt to which something impossible happened."""
 
 ENDED_REMEMBERED = 32
 """Of so many attempts that ended last the story can still be told."""
 
 
-class Run:
-    """What is kept of one experiment. `own` are its permits of gates that no other experiment shares (G2)."""
-
-    __slots__ = ("completion", "in_flight", "index", "own", "parts", "plan", "sealed", "stopped", "streak")
-
-    def __init__(self, index: int, plan: ExperimentPlan, own: Demand) -> None:
-        self.index = index
-        self.plan = plan
-        self.own = own
-        self.parts: dict[Line, Slots] = {}
-        self.in_flight = 0
-        self.sealed = 0
-        self.stopped: dict[StopReason, int] = {}
-        self.streak = Streak()
-        self.completion: Completion | None = None
-
-    @property
-    def queued(self) -> int:
-        """The number of slots that are neither dispatched nor stopped."""
-        return sum(slots.remaining for slots in self.parts.values())
-
-
-class Attempt:
-    """What is kept of one attempt in flight. `held` are its shared permits; the run's own it holds to its end."""
-
-    __slots__ = ("held", "id", "ordinal", "run", "slots", "state", "story", "task", "try_number")
-
-    def __init__(self, attempt: AttemptId, run: Run, slots: Slots, task: int, ordinal: int) -> None:
-        self.id = attempt
-        self.run = run
-        self.slots = slots
-        self.task = task
-        self.ordinal = ordinal
-        self.held: Demand = NOTHING
-        self.try_number = 1
-        self.state = State.WORKING
-        self.story: deque[tuple[float, object]] = deque(maxlen=STORY_LENGTH)
-
-    def tell(self) -> str:
-        """Return the story of the attempt: where it stands, what it holds, and what happened last."""
-        slot = self.run.plan.slot(self.task, self.ordinal)
-        lines = [f"@{self.id} ({slot.experiment} {slot}, try {self.try_number}) is `{self.state}`, holds {self.held}:"]
-        lines += [f"  {moment:.3f} {happened}" for moment, happened in self.story]
-        return "\n".join(lines)
-
-
 class ExperimentView(NamedTuple):
-    """One experiment at one moment; queued + in flight + sealed + stopped = slots."""
+    """One experiment at one moment; queued + in flight + sealed + stopped = slots.
+
+    Of those in flight some wait for grading, some back off inside a try, some wait for another try.
+    """
 
     name: str
     slots: int
@@ -83,13 +44,17 @@ class ExperimentView(NamedTuple):
     sealed: int
     stopped: Mapping[StopReason, int]
     completion: Completion | None
+    backing_off: int = 0
+    between_tries: int = 0
+    lanes: int = 0
+    stage: Stage = Stage.OPEN
 
 
 class Snapshot(NamedTuple):
     """The books at one moment, never changing afterwards.
 
     `waiting` counts queued slots by the one gate that blocks them, the first in the order global, experiment,
-    provider, same task; the numbers add up to all that are queued.
+    provider, model, host, then open rate, setup, budget, lane, same task; the numbers add up to all that are queued.
     """
 
     gates: tuple[GateView, ...]
@@ -100,114 +65,153 @@ class Snapshot(NamedTuple):
 class Books:
     """Everything that the scheduler knows, and nothing that it decides."""
 
-    def __init__(self, plans: Sequence[ExperimentPlan], limits: GateLimits) -> None:
-        if len({plan.name for plan in plans}) != len(plans):
-            raise InternalError("two experiments of one scheduler have the same name")
-        self.gates = Gates()
-        self.global_permit: Demand = ((self.gates.add("global", limits.task_concurrency), 1),)
-        self.runs = [Run(index, plan, self._own_permit(plan)) for index, plan in enumerate(plans)]
-        self._through: dict[str, Demand] = {}
-        for name in dict.fromkeys(plan.provider for plan in plans):
-            permit = (self.gates.add(f"provider {name}", limits.of_provider(name)), 1)
-            self._through[name] = demand_of((*self.global_permit, permit))
-        demands = (self.global_permit, *self._through.values())
-        self._line_of = {demand: Line(demand) for demand in demands}
-        self.lines = tuple(self._line_of.values())
-        for run in self.runs:
-            self._queue_slots(run)
+    def __init__(self, plans: Sequence[ExperimentPlan], limits: GateLimits, mint: Callable[[], AttemptId]) -> None:
+        self.built = Builder(plans, limits)
+        self._mint = mint
+        self.gates = self.built.gates
+        self.slots = limits.task_concurrency
+        self.global_permit = self.built.global_permit
+        self.runs = self.built.runs
+        self.lines = self.built.lines
+        self.speculative = self.built.speculative
         self.in_flight: dict[AttemptId, Attempt] = {}
-        self.gradings = Waiting()
+        self.resumes, self.gradings, self.retries = Queue(), Queue(), Queue()
+        self.dues = Dues()
+        self.backing_off = 0
+        """Attempts that back off inside a try."""
+        self.durations = Median()
+        for run in self.runs:
+            if run.is_known:
+                self.durations.add(run.durations.value)
+        self.lanes: dict[str, Lane] = {}
         self.ended: deque[Attempt] = deque(maxlen=ENDED_REMEMBERED)
+        self._lane_numbers: Counter[str] = Counter()
 
-    def _own_permit(self, plan: ExperimentPlan) -> Demand:
-        if plan.max_concurrency is None:
-            return NOTHING
-        return ((self.gates.add(f"experiment {plan.name}", plan.max_concurrency), 1),)
-
-    def _queue_slots(self, run: Run) -> None:
-        plan = run.plan
-        number = len(plan.task_ids)
-        for with_sandbox in (False, True):
-            tasks: Sequence[int] = [i for i, needs in enumerate(plan.agent_sandbox) if needs is with_sandbox]
-            if tasks:
-                line = self._line_of[self.sandbox_demand(run) if with_sandbox else self.global_permit]
-                tasks = range(number) if len(tasks) == number else tasks
-                run.parts[line] = Slots(tasks, number, plan.attempts, serial=not plan.isolated)
-                line.offer(run.index)
-
-    def sandbox_demand(self, run: Run) -> Demand:
-        """Return the shared permits for executing in a sandbox of the run's provider."""
-        return self._through[run.plan.provider]
+    # ----------------------------------------------------------------------------------------------- looking up
 
     def story_of(self, attempt: AttemptId) -> str:
         """Return the story of an attempt that has ended, or that it was never dispatched as far as one remembers."""
         told = [ended.tell() for ended in self.ended if ended.id == attempt]
         return told[-1] if told else f"no attempt @{attempt} was dispatched, or it ended long ago"
 
+    def impossible(self, what: str, attempt: Attempt) -> InternalError:
+        """Return the error that says what happened to an attempt and cannot."""
+        return InternalError(
+            f"{what}; the story of the attempt: {attempt.tell()}", hint="keep the run directory and report it"
+        )
+
+    def mint(self) -> AttemptId:
+        """Return the id of a new attempt."""
+        made = self._mint()
+        if made in self.in_flight:
+            raise self.impossible("its id was given out before", self.in_flight[made])
+        return made
+
+    def opens_at(self, attempt: Attempt) -> str:
+        """Return the provider at which an attempt opens sandboxes now."""
+        plan = attempt.run.plan
+        return plan.graded_at if attempt.state is State.GRADING else plan.provider
+
+    # ----------------------------------------------------------------------------------------------- moving permits
+
+    def give(self, attempt: Attempt, moment: Moment) -> bool:
+        """Go to another moment and give back what is not held there; say whether that was anything."""
+        given = attempt.returned(moment)
+        for demand in given:
+            self.gates.give(demand)
+        return bool(given)
+
+    def give_all(self, attempt: Attempt) -> None:
+        """Give back everything, at the end."""
+        held, attempt.held = attempt.held, {}
+        attempt.moment = Moment.ENDED
+        for demand in held.values():
+            self.gates.give(demand)
+
+    def take(self, attempt: Attempt, ask: Ask, moment: Moment, now: float) -> None:
+        """Take the whole of an ask for an attempt, and its pace."""
+        if not self.gates.take(ask.demand):
+            raise self.impossible(f"gate `{self.gates.blocker(ask.demand)}` has no room for what was chosen", attempt)
+        if ask.paces:
+            for pace in ask.paces:
+                pace.take(now)
+        attempt.held.update(ask.held)
+        attempt.moment = moment
+        if attempt.executing_since is None:
+            attempt.executing_since = now
+
+    def begin_lane(self, part: Part, now: float) -> Lane:
+        """Begin a lane, whose permits were just taken."""
+        pool = part.lanes
+        assert pool is not None
+        name = part.run.plan.name
+        self._lane_numbers[name] += 1
+        lane = pool.begin(f"{name}/lane-{self._lane_numbers[name]}", demand_of((*part.box, *part.run.own)), now)
+        self.lanes[lane.id] = lane
+        return lane
+
+    def end_lane(self, lane: Lane) -> None:
+        """Forget a lane whose sandbox is gone, and give back what it held."""
+        self.gates.give(lane.held)
+        del self.lanes[lane.id], lane.pool.lanes[lane.id]
+
+    def replace_lane(self, lane: Lane, now: float) -> Lane:
+        """Begin a lane with the permits of one whose sandbox is gone."""
+        held = lane.held
+        del self.lanes[lane.id], lane.pool.lanes[lane.id]
+        begun = self.begin_lane(lane.pool.part, now)
+        begun.held = held
+        return begun
+
+    def offer(self, run: Run) -> None:
+        """Put an experiment in line wherever it could start something."""
+        if run.stage is Stage.OPEN and run.completion is None:
+            index = run.index
+            for line in run.part_in:
+                if line.careful:
+                    line.top = line.candidate = None
+                if index not in line.waiting and run.can_start(line):
+                    line.offer(run)
+
+    # --------------------------------------------------------------------------------------------------- telling
+
     def snapshot(self) -> Snapshot:
         """Return the state of all gates and experiments now."""
-        grading = Counter(self.in_flight[attempt].run.index for attempt in self.gradings)
+        grading, backing_off, between = Counter[int](), Counter[int](), Counter[int]()
+        for attempt in self.in_flight.values():
+            grading[attempt.run.index] += attempt.state is State.GRADING_QUEUED
+            backing_off[attempt.run.index] += attempt.backing_off is not None
+            between[attempt.run.index] += attempt.moment is Moment.BETWEEN_TRIES
         experiments = tuple(
             ExperimentView(
                 run.plan.name, run.plan.slots, run.queued, run.in_flight, grading[run.index], run.sealed,
-                dict(run.stopped), run.completion,
+                dict(run.stopped), run.completion, backing_off[run.index], between[run.index],
+                sum(len(part.lanes.lanes) for part in run.parts if part.lanes is not None), run.stage,
             )
             for run in self.runs
         )  # fmt: skip
         waiting: Counter[str] = Counter()
         for run in self.runs:
-            for line, slots in run.parts.items():
-                if slots.remaining:
-                    waiting[self._blocker(run, line, slots)] += slots.remaining
+            for part in run.parts:
+                if part.slots.remaining:
+                    waiting[self._blocker(run, part)] += part.slots.remaining
         return Snapshot(self.gates.snapshot(), experiments, dict(waiting))
 
-    def _blocker(self, run: Run, line: Line, slots: Slots) -> str:
-        blocker = self.gates.blocker(demand_of(line.demand + run.own))
-        return blocker or ("start" if slots.ready else "same task")
+    def _blocker(self, run: Run, part: Part) -> str:
+        lane = part.lanes is not None and bool(part.lanes.idle)
+        demand: Demand = part.start.demand if lane else demand_of((*part.start.demand, *part.box, *run.own))
+        if run.stage is not Stage.OPEN:
+            return "lease" if run.stage in (Stage.WAITING, Stage.LEASING) else "setup"
+        blocker = self.gates.blocker(demand)
+        if blocker is not None:
+            return blocker
+        if not run.budget.allows():
+            return "budget"
+        if part.lanes is not None and not lane and not part.lanes.may_open():
+            return "lane"
+        return "start" if part.slots.head(READY, run.fallback) is not None else "same task"
 
-    # --------------------------------------------------------------------------------------------------- audit
 
-    def audit(self) -> None:
-        """Check the books against a recount from the attempts in flight; raises `InternalError` where they differ."""
-        for disagreement in (*self._audit_gates(), *self._audit_runs(), *self._audit_gradings()):
-            raise InternalError(f"the books of the scheduler do not agree: {disagreement}")
-
-    def _audit_gates(self) -> Iterator[str]:
-        held: dict[int, int] = {}
-        for attempt in self.in_flight.values():
-            for index, weight in (*attempt.held, *attempt.run.own):
-                held[index] = held.get(index, 0) + weight
-        for index, gate in enumerate(self.gates.snapshot()):
-            if gate.held != held.get(index, 0):
-                yield f"gate `{gate.name}` counts {gate.held} permits, in use are {held.get(index, 0)}"
-            if gate.limit is not None and gate.held > gate.limit:
-                yield f"gate `{gate.name}` holds {gate.held} permits, above its limit of {gate.limit}"
-
-    def _audit_runs(self) -> Iterator[str]:
-        tasks: dict[int, list[int]] = {run.index: [] for run in self.runs}
-        for attempt in self.in_flight.values():
-            tasks[attempt.run.index].append(attempt.task)
-        for run in self.runs:
-            name, mine, queued = run.plan.name, tasks[run.index], run.queued
-            if len(mine) != run.in_flight:
-                yield f"`{name}` counts {run.in_flight} in flight, there are {len(mine)}"
-            total = queued + run.in_flight + run.sealed + sum(run.stopped.values())
-            if total != run.plan.slots:
-                yield f"the parts of `{name}` add up to {total} of {run.plan.slots} slots"
-            if not run.plan.isolated and len(set(mine)) != len(mine):
-                yield f"attempts of one task of `{name}` overlap"
-            if run.completion is not None and (queued or run.in_flight):
-                yield f"`{name}` is finished, with something left to do"
-            for line, slots in run.parts.items():
-                if slots.ready and run.index not in line and self.gates.fits(run.own):
-                    yield f"`{name}` could start something and is not in line for {line.demand}"
-
-    def _audit_gradings(self) -> Iterator[str]:
-        waiting = set(self.gradings)
-        for attempt in self.in_flight.values():
-            if (attempt.id in waiting) != (attempt.state is State.GRADING_QUEUED):
-                yield f"@{attempt.id} is `{attempt.state}`, and {'' if attempt.id in waiting else 'not '}waiting"
-            if attempt.id in waiting and attempt.held:
-                yield f"@{attempt.id} holds shared permits while it waits for grading"
-        if not waiting <= self.in_flight.keys():
-            yield f"waiting for grading and not in flight: {sorted(waiting - self.in_flight.keys())}"
+def judged_apart(plan: ExperimentPlan) -> bool:
+    """Say whether grading asks for a vector of its own."""
+    return plan.grading is GradingMode.FRESH or (plan.grading is GradingMode.NONE and plan.judge is not None)

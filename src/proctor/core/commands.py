@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proctor.model.attempt import Verdict
+from proctor.model.attempt import Issue, Verdict
 from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId, SlotKey
 
 
 @dataclass(frozen=True, slots=True)
 class StartTry:
-    """Start a try; the permits for it are held."""
+    """Start a try; the permits for it are held. With a `lane` it runs in that lane's sandbox, opening it if need be."""
 
     attempt: AttemptId
     slot: SlotKey
     try_number: int
+    lane: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +27,33 @@ class StartGrading:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelTry:
-    """Cancel a try in flight."""
+class ResumeTry:
+    """Let a try go on whose backoff has ended; the permits for it are held again."""
 
     attempt: AttemptId
 
 
 @dataclass(frozen=True, slots=True)
+class CancelTry:
+    """Cancel a try in flight; `reason` is what its log says."""
+
+    attempt: AttemptId
+    reason: StopReason = StopReason.INTERRUPT
+
+
+@dataclass(frozen=True, slots=True)
 class Seal:
-    """Make an attempt final."""
+    """Make an attempt final. `issue` belongs to none of its tries and is recorded just before.
+
+    With `tries` 0 the slot was given up before any try, and the attempt id is new.
+    """
 
     attempt: AttemptId
     slot: SlotKey
     verdict: Verdict
     score: float | None
     tries: int
+    issue: Issue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,58 @@ class StopDispatch:
     experiment: str
     reason: StopReason
     slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Tell the scheduler `TimerFired` at a moment of the clock whose `now` it is given; the last one counts."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AcquireLease:
+    """Ask for the lease on the shared state `key`, waiting as long as is allowed."""
+
+    experiment: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLease:
+    """Release the lease of an experiment, or stop waiting for it."""
+
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """Run the setup hook of an experiment."""
+
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTeardown:
+    """Run the teardown hook of an experiment; all its sandboxes are gone."""
+
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLane:
+    """Begin a lane: its sandbox is opened by the first try in it. `group` is the task group it belongs to, if any."""
+
+    lane: str
+    experiment: str
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLane:
+    """Dispose of the sandbox of a lane, if it has one; nothing runs in it any more."""
+
+    lane: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +130,20 @@ class Finish:
     """Nothing is left to do at all."""
 
 
-Command = StartTry | StartGrading | CancelTry | Seal | StopDispatch | FinishRun | Finish
+Command = (
+    StartTry
+    | StartGrading
+    | ResumeTry
+    | CancelTry
+    | Seal
+    | StopDispatch
+    | WakeAt
+    | AcquireLease
+    | ReleaseLease
+    | RunSetup
+    | RunTeardown
+    | OpenLane
+    | CloseLane
+    | FinishRun
+    | Finish
+)

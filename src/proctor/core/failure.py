@@ -6,17 +6,15 @@ its attempt alone, which another try might not meet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from proctor.model.attempt import Issue, Outcome, TryResult
-from proctor.model.codes import CODES, Scope
+from proctor.model.attempt import Issue, Outcome, Phase, TryResult
+from proctor.model.codes import CODES, Owner, Scope, Severity
 from proctor.model.events import StopReason
-
-STOP_ON_REPEATED = 3
-"""So many permanent failures in a row with one code stop the rest of an experiment (scopes provider and model)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,55 +39,65 @@ def is_permanent(issue: Issue) -> bool:
     return row is not None and row.permanent
 
 
-def after_try(result: TryResult, try_number: int, *, max_retries: int = 0) -> Decision:
+def matches(issue: Issue, patterns: Sequence[str]) -> bool:
+    """Say whether a pattern is found in the code or the message of an issue (spec 05 T6)."""
+    return any(re.search(pattern, issue.code) or re.search(pattern, issue.message) for pattern in patterns)
+
+
+def after_try(result: TryResult, try_number: int, *, max_retries: int = 0, patterns: Sequence[str] = ()) -> Decision:
     """Decide what follows a try (spec 05 T1): tries count from 1, `max_retries` come after the first.
 
-    Only a FATAL issue is worth another try, and only if none of the FATAL ones is permanent. A wrong answer is never
-    retried: it is no issue.
+    Worth another try are a FATAL issue, and an ERROR one that a pattern matches; but none if any of the FATAL ones is
+    permanent, nor for an ERROR one that is. A wrong answer is never retried: it is no issue.
     """
     if result.outcome in (Outcome.CANCELLED, Outcome.SKIPPED) or try_number > max_retries:
         return FINAL
     fatal = [issue for issue in result.issues if issue.fatal]
-    if not fatal or any(is_permanent(issue) for issue in fatal):
+    if any(is_permanent(issue) for issue in fatal):
         return FINAL
-    return RETRY
+    if fatal:
+        return RETRY
+    errors = [issue for issue in result.issues if issue.severity is Severity.ERROR and not is_permanent(issue)]
+    return RETRY if any(matches(issue, patterns) for issue in errors) else FINAL
 
 
 class Reach(StrEnum):
-    """How much is not dispatched any more."""
+    """How much more than its attempt a failure concerns, from the least to the most."""
 
+    TASK = "task"
+    IMAGE = "image"
+    """The tasks of the experiment with the same physical environment."""
     EXPERIMENT = "experiment"
+    ENDPOINT = "endpoint"
+    """Everything, of any experiment, that uses the same provider or model endpoint."""
     INVOCATION = "invocation"
 
 
 class StopRule(NamedTuple):
-    """What a permanent FATAL issue of a scope stops, after how many in a row with the same code."""
+    """What a permanent FATAL issue of a scope stops.
+
+    With `repeated` it does so only after several in a row with the same code. Slots that are `errored` get this verdict
+    with the issue; others are not dispatched.
+    """
 
     reach: Reach
-    in_a_row: int
+    repeated: bool
+    errored: bool
 
 
 STOP_RULES: Mapping[Scope, StopRule | None] = {
     Scope.ATTEMPT: None,
-    # Attempts of one task, or of one image, meet the same problem one by one: each is errored and says why.
-    Scope.TASK: None,
-    Scope.IMAGE: None,
-    Scope.EXPERIMENT: StopRule(Reach.EXPERIMENT, 1),
-    Scope.PROVIDER: StopRule(Reach.EXPERIMENT, STOP_ON_REPEATED),
-    Scope.MODEL: StopRule(Reach.EXPERIMENT, STOP_ON_REPEATED),
-    Scope.INVOCATION: StopRule(Reach.INVOCATION, 1),
+    Scope.TASK: StopRule(Reach.TASK, repeated=False, errored=True),
+    Scope.IMAGE: StopRule(Reach.IMAGE, repeated=False, errored=True),
+    Scope.EXPERIMENT: StopRule(Reach.EXPERIMENT, repeated=False, errored=True),
+    Scope.PROVIDER: StopRule(Reach.ENDPOINT, repeated=True, errored=False),
+    Scope.MODEL: StopRule(Reach.ENDPOINT, repeated=True, errored=False),
+    Scope.INVOCATION: StopRule(Reach.INVOCATION, repeated=False, errored=False),
 }
 """What the scope of a code means for slots that were not dispatched yet."""
 
-_REASONS: Mapping[str, StopReason] = {"store.full": StopReason.DISK}
-
-
-class Stop(NamedTuple):
-    """Slots are not dispatched any more: how many, what they are told, the code that says what to mend."""
-
-    reach: Reach
-    reason: StopReason
-    code: str
+STOP_REASONS: Mapping[str, StopReason] = {"store.full": StopReason.DISK}
+"""What slots that are not dispatched are told, where it is not that their scope was stopped."""
 
 
 def stop_rule(issue: Issue) -> StopRule | None:
@@ -100,36 +108,33 @@ def stop_rule(issue: Issue) -> StopRule | None:
     return STOP_RULES[row.scope]
 
 
-def _reaches_further(rule: StopRule, other: StopRule) -> bool:
-    order = (rule.reach is not Reach.INVOCATION, rule.in_a_row)
-    return order < (other.reach is not Reach.INVOCATION, other.in_a_row)
+_REACHES = tuple(Reach)
 
 
-class Streak:
-    """Counts permanent failures in a row in one experiment.
+def furthest(result: TryResult, *, endpoint: bool) -> tuple[StopRule, Issue] | None:
+    """Return the issue that reaches furthest, with its rule: of those that stop an endpoint, or of the others."""
+    found: tuple[StopRule, Issue] | None = None
+    for issue in result.issues:
+        rule = stop_rule(issue)
+        if rule is None or (rule.reach is Reach.ENDPOINT) is not endpoint:
+            continue
+        if found is None or _REACHES.index(rule.reach) > _REACHES.index(found[0].reach):
+            found = rule, issue
+    return found
 
-    A try that was cancelled or skipped says nothing about provider or model: it neither counts nor ends a row. Every
-    other try with another end, or with another code, starts anew.
-    """
 
-    def __init__(self) -> None:
-        self.code: str | None = None
-        self.length = 0
+def concerns_model(issue: Issue) -> bool:
+    """Say whether an issue is one of a model endpoint."""
+    row = CODES.get(issue.code)
+    return row is not None and row.owner is Owner.MODEL
 
-    def observe(self, result: TryResult) -> Stop | None:
-        """Take the end of one try into account; return what has to stop because of it, or None."""
-        found: tuple[StopRule, str] | None = None
-        for issue in result.issues:
-            rule = stop_rule(issue)
-            if rule is not None and (found is None or _reaches_further(rule, found[0])):
-                found = rule, issue.code
-        if found is None:
-            if result.outcome not in (Outcome.CANCELLED, Outcome.SKIPPED):
-                self.code, self.length = None, 0
-            return None
-        rule, code = found
-        self.length = self.length + 1 if code == self.code else 1
-        self.code = code
-        if self.length < rule.in_a_row:
-            return None
-        return Stop(rule.reach, _REASONS.get(code, StopReason.SCOPE_STOPPED), code)
+
+def names_provider(code: str) -> bool:
+    """Say whether a code is one of a provider, so that what it refused was the opening of a sandbox."""
+    row = CODES.get(code)
+    return row is not None and row.owner is Owner.PROVIDER
+
+
+def in_grading(issue: Issue) -> bool:
+    """Say whether an issue came up in grading, so that it concerns the judge or the grading sandbox."""
+    return issue.phase is Phase.GRADE

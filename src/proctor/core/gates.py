@@ -6,11 +6,11 @@ while it holds part of a vector, so gates cannot deadlock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from proctor.errors import InternalError, UsageError
+from proctor.core.limits import GateLimits, ModelLimits
+from proctor.errors import InternalError
 
 Demand = tuple[tuple[int, int], ...]
 """Permits that belong together: (index of a gate, number of its permits), each gate at most once."""
@@ -26,11 +26,8 @@ class GateView(NamedTuple):
     held: int
 
 
-@dataclass(slots=True)
-class _Gate:
-    name: str
-    limit: int | None
-    held: int = 0
+_UNLIMITED = 1 << 62
+"""So many permits has a gate without a limit, so that it is asked like any other."""
 
 
 def demand_of(permits: Iterable[tuple[int, int]]) -> Demand:
@@ -50,58 +47,76 @@ class Gates:
     """All gates of one invocation."""
 
     def __init__(self) -> None:
-        self._gates: list[_Gate] = []
+        self._names: list[str] = []
+        self._limits: list[int | None] = []
+        self._whole: list[int] = []
+        self._free: list[int] = []
 
     def add(self, name: str, limit: int | None) -> int:
         """Add a gate and return its index; raises `ValueError` for a limit that is neither None nor at least 1."""
         _require_limit(name, limit)
-        self._gates.append(_Gate(name, limit))
-        return len(self._gates) - 1
+        self._names.append(name)
+        self._limits.append(limit)
+        whole = _UNLIMITED if limit is None else limit
+        self._whole.append(whole)
+        self._free.append(whole)
+        return len(self._names) - 1
+
+    def limit(self, index: int) -> int | None:
+        """Return the limit of a gate."""
+        return self._limits[index]
+
+    def free(self, index: int) -> int | None:
+        """Return how many permits of a gate are left, or None where it has no limit."""
+        return None if self._limits[index] is None else self._free[index]
 
     def fits(self, demand: Demand) -> bool:
         """Say whether every gate of the demand has room for it now."""
-        gates = self._gates
-        for index, weight in demand:
-            gate = gates[index]
-            if gate.limit is not None and gate.held + weight > gate.limit:
+        free = self._free
+        for index, weight in demand:  # noqa: SIM110 - a generator costs more than the loop, in every decision
+            if free[index] < weight:
                 return False
         return True
 
     def blocker(self, demand: Demand) -> str | None:
         """Return the name of the first gate, in the order of their indexes, without room for the demand, or None."""
         for index, weight in demand:
-            gate = self._gates[index]
-            if gate.limit is not None and gate.held + weight > gate.limit:
-                return gate.name
+            if self._free[index] < weight:
+                return self._names[index]
         return None
 
     def take(self, demand: Demand) -> bool:
         """Take the whole demand and return True, or take nothing and return False."""
-        if not self.fits(demand):
-            return False
-        gates = self._gates
+        free = self._free
         for index, weight in demand:
-            gates[index].held += weight
+            if free[index] < weight:
+                return False
+        for index, weight in demand:
+            free[index] -= weight
         return True
 
     def give(self, demand: Demand) -> None:
         """Give the whole demand back; raises `InternalError`, changing nothing, if a gate holds less than that."""
-        gates = self._gates
+        free, whole = self._free, self._whole
         for index, weight in demand:
-            if gates[index].held < weight:
-                gate = gates[index]
-                raise InternalError(f"gate `{gate.name}` was given back {weight} permits of the {gate.held} it held")
+            held = whole[index] - free[index]
+            if held < weight:
+                name = self._names[index]
+                raise InternalError(f"gate `{name}` was given back {weight} permits of the {held} it held")
         for index, weight in demand:
-            gates[index].held -= weight
+            free[index] += weight
 
     def resize(self, index: int, limit: int | None) -> None:
         """Change a limit in place; who holds a permit keeps it, also above a smaller limit."""
-        _require_limit(self._gates[index].name, limit)
-        self._gates[index].limit = limit
+        _require_limit(self._names[index], limit)
+        whole = _UNLIMITED if limit is None else limit
+        self._free[index] += whole - self._whole[index]
+        self._limits[index], self._whole[index] = limit, whole
 
     def snapshot(self) -> tuple[GateView, ...]:
         """Return all gates as they are now, in the order in which they were added; it never changes afterwards."""
-        return tuple(GateView(gate.name, gate.limit, gate.held) for gate in self._gates)
+        held = (whole - free for whole, free in zip(self._whole, self._free, strict=True))
+        return tuple(map(GateView, self._names, self._limits, held))
 
 
 def _require_limit(name: str, limit: int | None) -> None:
@@ -109,30 +124,4 @@ def _require_limit(name: str, limit: int | None) -> None:
         raise ValueError(f"the limit of gate `{name}` must be an integer of at least 1, or None for off, not {limit!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class GateLimits:
-    """The limits of an invocation: global slots (G1), and sandboxes at a time for each provider (G3).
-
-    A provider that is missing, None or 0 has no limit. Raises `UsageError`, naming the field, for anything but
-    integers in range (G1.3); `True` is not an integer here.
-    """
-
-    task_concurrency: int = 32
-    providers: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
-
-    def __post_init__(self) -> None:
-        if type(self.task_concurrency) is not int or self.task_concurrency < 1:
-            raise UsageError(
-                f"task_concurrency must be an integer of at least 1, not {self.task_concurrency!r}",
-                hint="pass a number such as `--task-concurrency 8`",
-            )
-        for name, limit in self.providers.items():
-            if limit is not None and (type(limit) is not int or limit < 0):
-                raise UsageError(
-                    f"the limit of provider `{name}` must be an integer of at least 0, not {limit!r}",
-                    hint=f"pass a number such as `--provider-limit {name}=8`; 0 is off",
-                )
-
-    def of_provider(self, name: str) -> int | None:
-        """Return the limit of a provider, or None where it has none."""
-        return self.providers.get(name) or None
+__all__ = ["NOTHING", "Demand", "GateLimits", "GateView", "Gates", "ModelLimits", "demand_of"]

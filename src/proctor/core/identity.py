@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from proctor.model.secrets import without_secrets
 from proctor.model.spec import (
     Component,
     EnvironmentSpec,
@@ -21,6 +22,7 @@ from proctor.model.spec import (
     ModelSpec,
     Reference,
     Resources,
+    RetrySpec,
     Task,
     TimeLimits,
 )
@@ -58,7 +60,20 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "max_concurrency": _out("says when, not what"),
         "grading": _in("grading"),
         "limits": _out("whether a saved attempt fits the limits is decided when it is reused"),
-        "flags": _in("flags"),
+        "retry": _out("a wrong answer is never tried again"),
+        "early_exit": _out("says how many samples, not what they are"),
+        "budget_usd": _out("says how many samples, not what they are"),
+        "expected_cost_usd": _out("an estimate for the budget"),
+        "stop_on_repeated": _out("says when to give up"),
+        "setup": _in("setup", "by its path, until hooks can declare what they stand for"),
+        "teardown": _out("runs after the last attempt"),
+        "sandbox_reuse": _in("sandbox_reuse", "what is outside the work directory stays from attempt to attempt"),
+        "shared_state_key": _in("shared_state", "another key, another cohort"),
+        "flags": _in("flags", "without credentials"),
+    },
+    RetrySpec: {
+        name: _out("a wrong answer is never tried again")
+        for name in ("max_retries", "patterns", "min_delay_seconds", "max_delay_seconds", "retry_after_cap_seconds")
     },
     Component: {
         "id": _in("benchmark, harness, grader"),
@@ -70,11 +85,13 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "api_key": _out("a credential"),
         "identity": _in("model", "in place of the host name"),
         "params": _in("model"),
+        "max_connections": _out("says when, not what"),
+        "requests_per_minute": _out("says when, not what"),
     },
     EnvironmentSpec: {
         "provider": _in("environment, task"),
         "image": _in("environment, task"),
-        "env": _in("environment, task"),
+        "env": _in("environment, task", "without credentials: values of variables that are named as such"),
         "resources": _in("environment, task"),
         "network": _in("environment, task"),
     },
@@ -133,7 +150,7 @@ def _environment(environment: EnvironmentSpec) -> Json:
     return {
         "provider": environment.provider,
         "image": environment.image,
-        "env": environment.env,
+        "env": without_secrets(environment.env),
         "cpus": resources.cpus,
         "memory_bytes": resources.memory_bytes,
         "network": environment.network,
@@ -149,14 +166,21 @@ def _model(model: ModelSpec | None) -> Json:
 def experiment_parts(experiment: Experiment, *, benchmark_version: str, harness_version: str) -> dict[str, str]:
     """Return the digests of the parts that all slots of an experiment share, by name."""
     benchmark, harness = experiment.benchmark, experiment.harness
-    return {
+    parts = {
         "benchmark": digest({"id": benchmark.id, "version": benchmark_version}),
         "harness": digest({"id": harness.id, "version": harness_version, "params": harness.params}),
         "model": digest(_model(experiment.model)),
         "environment": digest(_environment(experiment.environment)),
         "grading": digest(experiment.grading.value),
-        "flags": digest(experiment.flags),
+        "flags": digest(without_secrets(experiment.flags)),
     }
+    # A part that is not in use is absent, so that identities stay what they were when a part is invented.
+    optional: dict[str, Json] = {
+        "setup": experiment.setup,
+        "sandbox_reuse": experiment.sandbox_reuse or None,
+        "shared_state": experiment.shared_state_key,
+    }
+    return parts | {name: digest(value) for name, value in optional.items() if value is not None}
 
 
 def task_parts(task: Task, *, grader_version: str, with_reference: bool = False) -> dict[str, str]:

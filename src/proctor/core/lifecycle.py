@@ -1,4 +1,4 @@
-"""The life of a try, as far as the scheduler has to know it: a table (grading mode, state, step) -> state.
+"""The life of a try, as far as the scheduler has to know it: a table (kind, state, step) -> state.
 
 What is not in the table cannot happen; it is a bug of the runtime or of the scheduler, and said as one. The table is
 strict where permits or trust depend on it (a sandbox opens only under a permit, grading starts only after the agent's
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from proctor.errors import InternalError
 from proctor.model.attempt import GradingMode, Phase
 from proctor.model.events import (
+    BackoffEnded,
+    BackoffStarted,
     GradingQueued,
     IssueRaised,
     PhaseEnded,
@@ -34,12 +36,18 @@ class State(StrEnum):
     """Dispatched; no sandbox was opened yet, or the work needs none."""
     IN_SANDBOX = "in sandbox"
     """The agent's sandbox is open."""
+    BACKING_OFF = "backing off"
+    """Waits inside the try, or for the word to go on; without a sandbox."""
+    BACKING_OFF_IN_SANDBOX = "backing off in sandbox"
+    BACKING_OFF_GRADING = "backing off in grading"
     SANDBOX_GONE = "sandbox gone"
     """The disposal of the agent's sandbox is over."""
     GRADING_QUEUED = "grading queued"
     """Waits for the permits of a fresh grading sandbox; nothing of it executes."""
     GRADING = "grading"
     """Grading in a sandbox of its own, permits granted."""
+    BETWEEN_TRIES = "between tries"
+    """The try is over, and another one is to come."""
     CANCELLING = "cancelling"
     """Was told to stop; whatever it reports until its end changes nothing."""
     ENDED = "ended"
@@ -54,17 +62,25 @@ class Step(StrEnum):
     PHASE_STARTED = "phase started"
     GRADE_STARTED = "phase grade started"
     PHASE_ENDED = "phase ended"
+    DISPOSE_STARTED = "phase dispose started"
     DISPOSE_ENDED = "phase dispose ended"
     CHECKPOINTED = "work checkpointed"
     ISSUE_RAISED = "issue raised"
     QUEUE_GRADING = "grading queued"
+    BACK_OFF = "backoff started"
+    BACKED_OFF = "backoff ended"
     GRANT = "grading granted"
+    RESUME = "resumed"
+    RETRY = "another try decided"
+    START_AGAIN = "another try started"
     CANCEL = "cancelled"
     TRY_ENDED = "try ended"
 
 
 def _phase_started(event: PhaseStarted) -> Step:
-    return Step.GRADE_STARTED if event.phase is Phase.GRADE else Step.PHASE_STARTED
+    if event.phase is Phase.GRADE:
+        return Step.GRADE_STARTED
+    return Step.DISPOSE_STARTED if event.phase is Phase.DISPOSE else Step.PHASE_STARTED
 
 
 def _phase_ended(event: PhaseEnded) -> Step:
@@ -82,6 +98,8 @@ _STEPS: dict[type[TryEvent], Step | Callable[[Any], Step]] = {
     PhaseEnded: _phase_ended,
     WorkCheckpointed: Step.CHECKPOINTED,
     GradingQueued: Step.QUEUE_GRADING,
+    BackoffStarted: Step.BACK_OFF,
+    BackoffEnded: Step.BACKED_OFF,
     IssueRaised: Step.ISSUE_RAISED,
     TryEnded: Step.TRY_ENDED,
 }
@@ -101,50 +119,108 @@ def _stay(states: Iterable[State], steps: Iterable[Step]) -> Table:
     return {(state, step): state for state in states for step in chosen}
 
 
+class Kind(NamedTuple):
+    """What decides which life a try has: where it is graded, whether grading asks for permits of its own, a lane."""
+
+    mode: GradingMode
+    apart: bool
+    lane: bool
+
+
+_BACKOFFS: Mapping[State, State] = {
+    State.WORKING: State.BACKING_OFF,
+    State.IN_SANDBOX: State.BACKING_OFF_IN_SANDBOX,
+    State.GRADING: State.BACKING_OFF_GRADING,
+}
+"""Where a try stands while it waits inside."""
+
+
 def _common() -> Table:
     s, t = State, Step
     executing = (s.WORKING, s.IN_SANDBOX, s.SANDBOX_GONE)
-    reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, t.CHECKPOINTED)
-    table = _stay(executing, reported)
+    phases = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED)
+    table = _stay(executing, (*phases, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, t.CHECKPOINTED))
     table[s.WORKING, t.AGENT_SANDBOX_OPENED] = s.IN_SANDBOX
     for state in executing:  # where none was opened, or again at the end of the try, there is nothing left to go
         table[state, t.DISPOSE_ENDED] = s.SANDBOX_GONE
-    # The sandbox may have opened, or the agent may have finished, just before the word to stop arrived.
-    table |= _stay((s.CANCELLING,), set(t) - {t.GRANT, t.CANCEL, t.TRY_ENDED, t.QUEUE_GRADING, t.GRADE_SANDBOX_OPENED})
-    for state in (*executing, s.CANCELLING):
-        table[state, t.TRY_ENDED] = s.ENDED
-    for state in executing:
         table[state, t.CANCEL] = s.CANCELLING
+        table[state, t.TRY_ENDED] = s.ENDED
+    for state in (s.WORKING, s.IN_SANDBOX):
+        table |= _backoff(state)
+    # The sandbox may have opened, or the agent may have finished, just before the word to stop arrived.
+    ours = {t.GRANT, t.CANCEL, t.RESUME, t.RETRY, t.START_AGAIN, t.TRY_ENDED, t.QUEUE_GRADING, t.GRADE_SANDBOX_OPENED}
+    table |= _stay((s.CANCELLING,), set(t) - ours)
+    table[s.CANCELLING, t.TRY_ENDED] = s.ENDED
+    table[s.ENDED, t.RETRY] = s.BETWEEN_TRIES
+    table[s.BETWEEN_TRIES, t.SANDBOX_DISPOSED] = s.BETWEEN_TRIES
+    table[s.BETWEEN_TRIES, t.CANCEL] = s.ENDED
+    table[s.BETWEEN_TRIES, t.START_AGAIN] = s.WORKING
     return table
 
 
-def _fresh() -> Table:
+def _backoff(state: State) -> Table:
     s, t = State, Step
-    table = _common()
-    for state in (s.WORKING, s.SANDBOX_GONE):
+    waits = _BACKOFFS[state]
+    # A try whose process died while it waited disposes and ends without the word to go on.
+    dying = (t.DISPOSE_STARTED, t.DISPOSE_ENDED, t.PHASE_ENDED)
+    table = _stay((waits,), (t.BACKED_OFF, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, *dying))
+    table[state, t.BACK_OFF] = waits
+    table[waits, t.RESUME] = state
+    table[waits, t.CANCEL] = s.CANCELLING
+    table[waits, t.TRY_ENDED] = s.ENDED
+    return table
+
+
+def _apart(kind: Kind) -> Table:
+    """Return what is more where grading asks for permits of its own."""
+    s, t = State, Step
+    table: Table = {}
+    for state in (s.WORKING, s.SANDBOX_GONE, *((s.IN_SANDBOX,) if kind.lane else ())):
         table[state, t.QUEUE_GRADING] = s.GRADING_QUEUED
     table |= _stay((s.GRADING_QUEUED,), (t.SANDBOX_DISPOSED, t.ISSUE_RAISED))
     table[s.GRADING_QUEUED, t.GRANT] = s.GRADING
-    reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED)
-    table |= _stay((s.GRADING,), (*reported, t.GRADE_SANDBOX_OPENED, t.GRADE_STARTED, t.DISPOSE_ENDED))
-    table |= _stay((s.CANCELLING,), (t.QUEUE_GRADING, t.GRADE_SANDBOX_OPENED))
+    reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED)
+    table |= _stay((s.GRADING,), (*reported, t.GRADE_STARTED, t.DISPOSE_ENDED))
+    table[s.CANCELLING, t.QUEUE_GRADING] = s.CANCELLING
+    if kind.mode is GradingMode.FRESH:
+        table[s.GRADING, t.GRADE_SANDBOX_OPENED] = s.GRADING
+        table[s.CANCELLING, t.GRADE_SANDBOX_OPENED] = s.CANCELLING
     for state in (s.GRADING_QUEUED, s.GRADING):
         table[state, t.CANCEL] = s.CANCELLING
         table[state, t.TRY_ENDED] = s.ENDED
-    return table
+    return table | _backoff(s.GRADING)
 
 
-TRANSITIONS: Mapping[GradingMode, Table] = {
-    GradingMode.NONE: _common() | _stay((State.WORKING, State.SANDBOX_GONE), (Step.GRADE_STARTED,)),
-    GradingMode.REUSE: _common() | _stay((State.WORKING, State.IN_SANDBOX), (Step.GRADE_STARTED,)),
-    GradingMode.FRESH: _fresh(),
-}
-"""All that can happen, by grading mode."""
+def _table(kind: Kind) -> Table:
+    s = State
+    if kind.apart:
+        return _common() | _apart(kind)
+    if kind.mode is GradingMode.REUSE:
+        return _common() | _stay((s.WORKING, s.IN_SANDBOX), (Step.GRADE_STARTED,))
+    states = (s.WORKING, s.SANDBOX_GONE, *((s.IN_SANDBOX,) if kind.lane else ()))
+    return _common() | _stay(states, (Step.GRADE_STARTED,))
 
 
-def advance(mode: GradingMode, state: State, step: Step) -> State:
+KINDS = tuple(
+    Kind(mode, apart, lane)
+    for mode in GradingMode
+    for apart in (False, True)
+    for lane in (False, True)
+    if not (mode is GradingMode.FRESH and not apart) and not (mode is GradingMode.REUSE and apart)
+)
+
+TRANSITIONS: Mapping[Kind, Table] = {kind: _table(kind) for kind in KINDS}
+"""All that can happen, by the kind of a try."""
+
+
+def kind_of(mode: GradingMode, *, judged: bool = False, lane: bool = False) -> Kind:
+    """Return the kind of tries with a grading mode; `judged` says that a model judges."""
+    return Kind(mode, mode is GradingMode.FRESH or (judged and mode is GradingMode.NONE), lane)
+
+
+def advance(kind: Kind, state: State, step: Step) -> State:
     """Return the state after `step`; raises `InternalError` for a step that cannot happen there."""
-    after = TRANSITIONS[mode].get((state, step))
+    after = TRANSITIONS[kind].get((state, step))
     if after is None:
-        raise InternalError(f"a try with grading {mode} that is `{state}` cannot have `{step}`")
+        raise InternalError(f"a try with grading {kind.mode} that is `{state}` cannot have `{step}`")
     return after

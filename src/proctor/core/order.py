@@ -1,149 +1,218 @@
-"""Which slot goes next (spec 03, Order).
+"""Which slot of an experiment goes next (spec 03 O2).
 
-Now: experiments in plan order; inside one, first ordinals of all tasks before second ones, tasks in benchmark order.
-Slots that ask for the same shared permits stand in one line, and only the head of a line is ever looked at. A slot has
-no object of its own: a line holds experiments, and each experiment's part of it (`Slots`) is a cursor.
+First ordinals of all tasks go before second ones; within an ordinal the longest expected first, ties in plan order. A
+slot has no object of its own: a task has the number of its next ordinal, and stands in at most one heap by it.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from proctor.core.gates import Demand, Gates
-from proctor.model.ids import AttemptId
+from proctor.core.pool import BUSY, CLOSED, READY, SPECULATIVE, Place, Pool, TaskTable
+
+__all__ = ["BUSY", "CLOSED", "READY", "SPECULATIVE", "GroupSlots", "Place", "Slots", "TaskTable"]
+
+_LEFT_OUT = (BUSY, SPECULATIVE)
 
 
 class Slots:
     """The undispatched slots of those tasks of one experiment that ask for the same permits.
 
-    A slot's place is `ordinal * stride + task`, with `stride` the number of tasks of the whole experiment, so that
-    places of one experiment compare across lines. `tasks` are indexes in benchmark order. Where attempts of a task may
-    not overlap (`serial`, G6) a task is left out from the start of its attempt until `freed`.
+    Where attempts of a task may not overlap (`serial`, G6) a task is left out from the start of its attempt until it is
+    free. With early exit a task with an attempt in flight is speculative (E3).
     """
 
-    __slots__ = ("_attempts", "_cursor", "_end", "_freed", "_serial", "_stride", "_tasks", "remaining")
+    __slots__ = ("_early_exit", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted", "_table", "count",
+                 "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
 
-    def __init__(self, tasks: Sequence[int], stride: int, attempts: int, *, serial: bool) -> None:
-        self._tasks = tasks
-        self._stride = stride
-        self._attempts = attempts
+    def __init__(self, table: TaskTable, tasks: Sequence[int], *, serial: bool, early_exit: bool) -> None:
+        self._table = table
+        self.tasks = tasks
         self._serial = serial
-        self._cursor = 0
-        # The cursor of a serial experiment passes first ordinals only: later ones come back one by one, when their
-        # task is freed, and never before all first ones have started.
-        self._end = len(tasks) * (1 if serial else attempts)
-        self._freed: list[int] = []
-        self.remaining = len(tasks) * attempts
+        self._early_exit = early_exit
+        expected = table.expected
+        known: Sequence[int] = ()
+        unknown = tasks
+        if table.fixed:
+            ordered = sorted((task for task in tasks if expected[task]), key=lambda task: (-expected[task], task))
+            known = array("i", ordered)
+            unknown = [task for task in tasks if not expected[task]]
+        self._sorted = known
+        self._longest_cursor = 0
+        self._longest: list[tuple[int, int]] = []
+        ready = Pool(table, READY, unknown, known)
+        self._pools = (ready, Pool(table, SPECULATIVE, (), ()))
+        self.version = 0
+        """Another one after every change."""
+        self.count = [len(tasks), 0, 0, 0]
+        """How many tasks stand where: READY, SPECULATIVE, BUSY, CLOSED."""
+        self.remaining = len(tasks) * table.attempts
+        self.known = sum(expected[task] for task in known) * table.attempts
+        """Expected work of queued slots of which something is known."""
+        self.unknown = len(unknown) * table.attempts
+        """Queued slots of which nothing is known."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether a slot is left whose task is free."""
-        return self._cursor < self._end or bool(self._freed)
+    def head(self, tier: int, fallback: int) -> Place | None:
+        """Return the first slot of a tier (READY or SPECULATIVE), or None."""
+        return self._pools[tier].head(fallback)
 
-    def first(self) -> int:
-        """Return the first place that is ready; raises `IndexError` if none is."""
-        if self._cursor < self._end:
-            ordinal, position = divmod(self._cursor, len(self._tasks))
-            return ordinal * self._stride + self._tasks[position]
-        return self._freed[0]
+    def longest(self, fallback: int) -> tuple[int, int] | None:
+        """Return the longest duration that is expected of a queued slot, and its task, -1 for any of unknown length."""
+        known = self.longest_known()
+        if self.unknown and (known is None or fallback > known[0]):
+            return fallback, -1
+        return known
 
-    def pop(self) -> tuple[int, int]:
-        """Take the first place that is ready and return its (ordinal, task); raises `IndexError` if none is."""
-        place = self.first()
-        if self._cursor < self._end:
-            self._cursor += 1
-        else:
-            heappop(self._freed)
+    def longest_known(self) -> tuple[int, int] | None:
+        """Like `longest`, of the slots of which something is known."""
+        table, heap = self._table, self._longest
+        while heap:
+            shortness, task = heap[0]
+            if table.where[task] != CLOSED and table.expected[task] == -shortness:
+                break
+            heappop(heap)
+        best = (-heap[0][0], heap[0][1]) if heap else None
+        while self._longest_cursor < len(self._sorted):
+            task = self._sorted[self._longest_cursor]
+            if table.where[task] != CLOSED:
+                expected = table.expected[task]
+                if best is None or (-expected, task) < (-best[0], best[1]):
+                    best = expected, task
+                break
+            self._longest_cursor += 1
+        return best
+
+    def at_once(self, fallback: int, work: int, width: int) -> Place | None:
+        """Return the longest slot if it is expected to last at least as long as `work / width`, and may start (O2)."""
+        longest = self.longest(fallback)
+        if longest is None or longest[0] * width < work:
+            return None
+        task = longest[1]
+        if task < 0:
+            found = self._pools[READY].first_unknown()
+            return None if found is None else Place(-1, -fallback, found[1])
+        return Place(-1, -longest[0], task) if self._table.where[task] == READY else None
+
+    def pop(self, task: int) -> int:
+        """Take the next slot of a task and return its ordinal."""
+        table = self._table
+        table.version += 1
+        self.version += 1
+        ordinal = table.next[task]
+        table.next[task] = ordinal + 1
+        table.busy[task] = table.busy.get(task, 0) + 1
         self.remaining -= 1
-        return divmod(place, self._stride)
+        expected = table.expected[task]
+        if expected:
+            self.known -= expected
+        else:
+            self.unknown -= 1
+        if ordinal + 1 == table.attempts:
+            self._move(task, CLOSED)
+        elif self._serial:
+            self._move(task, BUSY)
+        elif self._early_exit:
+            self._move(task, SPECULATIVE)
+            self._pools[SPECULATIVE].push(task)
+        else:
+            self._pools[READY].push(task)
+        return ordinal
 
-    def freed(self, ordinal: int, task: int) -> None:
-        """Let the next attempt of a task start, now that attempt `ordinal` of it has ended."""
-        if self._serial and self.remaining and ordinal + 1 < self._attempts:
-            heappush(self._freed, (ordinal + 1) * self._stride + task)
+    def _move(self, task: int, where: int) -> None:
+        places = self._table.where
+        self.count[places[task]] -= 1
+        self.count[where] += 1
+        places[task] = where
+
+    def _leave(self, task: int, slots: int) -> None:
+        self.remaining -= slots
+        expected = self._table.expected[task]
+        if expected:
+            self.known -= expected * slots
+        else:
+            self.unknown -= slots
+
+    def freed(self, task: int) -> None:
+        """Note that an attempt of a task has ended."""
+        table = self._table
+        table.version += 1
+        self.version += 1
+        left = table.busy[task] - 1
+        if left:
+            table.busy[task] = left
+            return
+        del table.busy[task]
+        if table.where[task] in _LEFT_OUT:
+            self._move(task, READY)
+            self._pools[READY].push(task)
+
+    def learn(self, task: int, expected: int) -> None:
+        """Expect so many microseconds of an attempt of a task from now on."""
+        table = self._table
+        before, where = table.expected[task], table.where[task]
+        if before == expected or where == CLOSED:
+            return
+        table.version += 1
+        self.version += 1
+        slots = table.attempts - table.next[task]
+        self._leave(task, slots)
+        table.expected[task] = expected
+        self.remaining += slots
+        self.known += expected * slots
+        heappush(self._longest, (-expected, task))
+        if where != BUSY:
+            self._pools[where].push(task)
+
+    def drop(self, task: int) -> list[int]:
+        """Drop the undispatched slots of a task and return their ordinals."""
+        table = self._table
+        dropped = list(range(table.next[task], table.attempts))
+        if dropped:
+            table.version += 1
+            self.version += 1
+            self._leave(task, len(dropped))
+            table.next[task] = table.attempts
+            self._move(task, CLOSED)
+        return dropped
 
     def clear(self) -> int:
         """Drop all undispatched slots and return how many there were."""
-        dropped = self.remaining
-        self.remaining = 0
-        self._cursor = self._end
-        self._freed.clear()
+        table, dropped = self._table, self.remaining
+        if dropped:
+            table.version += 1
+            self.version += 1
+            for task in self.tasks:
+                table.next[task] = table.attempts
+                table.where[task] = CLOSED
+            self.count[:] = 0, 0, 0, len(self.tasks)
+            self.remaining = self.known = self.unknown = 0
         return dropped
 
 
-class Line:
-    """Experiments whose next slots ask for the same shared permits, in plan order.
+class GroupSlots(Slots):
+    """The slots of a task group (L3): all attempts of one member before the next, members in plan order."""
 
-    Experiments are known by their index. One that is met at the head and cannot start anything (all its tasks busy,
-    its own cap reached, nothing left) leaves the line, and comes back by `offer` when that may have changed.
-    """
+    __slots__ = ("_member", "_members")
 
-    __slots__ = ("_heap", "_waiting", "demand")
+    def __init__(self, table: TaskTable, tasks: Sequence[int]) -> None:
+        super().__init__(table, tasks, serial=True, early_exit=False)
+        self._members = tasks
+        self._member = 0
 
-    def __init__(self, demand: Demand) -> None:
-        self.demand = demand
-        self._heap: list[int] = []
-        self._waiting: set[int] = set()
+    def head(self, tier: int, fallback: int) -> Place | None:
+        """Return the first slot, or None."""
+        table = self._table
+        while tier == READY and self._member < len(self._members):
+            task = self._members[self._member]
+            if table.where[task] == READY:
+                return Place(table.next[task], -(table.expected[task] or fallback), task)
+            if table.where[task] == BUSY:
+                return None
+            self._member += 1
+        return None
 
-    def __contains__(self, experiment: int) -> bool:
-        return experiment in self._waiting
-
-    def offer(self, experiment: int) -> None:
-        """Put an experiment in line, unless it is there."""
-        if experiment not in self._waiting:
-            self._waiting.add(experiment)
-            heappush(self._heap, experiment)
-
-    def head(self) -> int | None:
-        """Return the first experiment in line, or None."""
-        return self._heap[0] if self._heap else None
-
-    def leave(self) -> None:
-        """Take the first experiment out of the line."""
-        self._waiting.discard(heappop(self._heap))
-
-
-class Waiting:
-    """Attempts that go on as soon as their permits are there: first come, first served among those that fit.
-
-    One queue for each demand, so that an attempt whose provider is full holds up nobody but those behind it who ask for
-    the same (03 O3).
-    """
-
-    def __init__(self) -> None:
-        self._queues: dict[Demand, OrderedDict[AttemptId, int]] = {}
-        self._arrivals = 0
-
-    def __len__(self) -> int:
-        return sum(len(queue) for queue in self._queues.values())
-
-    def __iter__(self) -> Iterator[AttemptId]:
-        for queue in self._queues.values():
-            yield from queue
-
-    def put(self, attempt: AttemptId, demand: Demand) -> None:
-        """Let an attempt wait for a demand."""
-        self._queues.setdefault(demand, OrderedDict())[attempt] = self._arrivals
-        self._arrivals += 1
-
-    def discard(self, attempt: AttemptId, demand: Demand) -> None:
-        """Take an attempt out, if it waits."""
-        queue = self._queues.get(demand)
-        if queue:
-            queue.pop(attempt, None)
-
-    def clear(self) -> None:
-        """Take all out."""
-        self._queues.clear()
-
-    def first(self, gates: Gates) -> AttemptId | None:
-        """Return the attempt that has waited longest among those whose demand fits, or None."""
-        best: tuple[int, AttemptId] | None = None
-        for demand, queue in self._queues.items():
-            if queue and gates.fits(demand):
-                attempt, arrival = next(iter(queue.items()))
-                if best is None or arrival < best[0]:
-                    best = arrival, attempt
-        return best[1] if best else None
+    def at_once(self, fallback: int, work: int, width: int) -> Place | None:
+        """Return None: the order of a group is fixed."""
+        return None

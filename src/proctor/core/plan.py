@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from proctor.core.identity import SharedIdentity, experiment_parts, task_parts
+from proctor.core.schedule import ExperimentPlan, RetryPolicy
 from proctor.errors import InternalError, NothingToRun, UsageError, nearest
 from proctor.model.attempt import GradingMode
 from proctor.model.ids import SlotKey
-from proctor.model.spec import Experiment, Task
+from proctor.model.spec import Experiment, ModelSpec, Task
 
 REFERENCE_HARNESS = "oracle"
 """The harness that applies reference solutions; for every other they are no part of the identity."""
@@ -55,37 +56,8 @@ class PlannedInput:
     experiment: Experiment
     tasks: Sequence[Task]
     facts: PluginFacts
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentPlan:
-    """What the scheduler has to know of one experiment.
-
-    `agent_sandbox` says for each task whether the agent's part of an attempt opens a sandbox of `provider`; grading in
-    mode fresh always does. `isolated` says that attempts of one task may overlap (spec 03 G6).
-    """
-
-    name: str
-    task_ids: tuple[str, ...]
-    attempts: int
-    provider: str
-    agent_sandbox: tuple[bool, ...]
-    grading: GradingMode = GradingMode.NONE
-    isolated: bool = True
-    max_concurrency: int | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.agent_sandbox) != len(self.task_ids) or not self.task_ids or self.attempts < 1:
-            raise InternalError(f"the plan of experiment `{self.name}` does not fit together")
-
-    @property
-    def slots(self) -> int:
-        """The number of slots."""
-        return len(self.task_ids) * self.attempts
-
-    def slot(self, task: int, ordinal: int) -> SlotKey:
-        """Return the key of a slot, by the task's place in the benchmark and the ordinal, both from 0."""
-        return SlotKey(self.name, self.task_ids[task], ordinal)
+    expected_seconds: Sequence[float | None] = ()
+    """By task: the median of earlier attempts; empty where nothing is known."""
 
 
 class PlanEntry(NamedTuple):
@@ -136,6 +108,12 @@ class RunPlan:
                 yield PlanEntry(slot, Decision.EXECUTE_NEW, shared.slot(own, ordinal), own)
 
 
+__all__ = [
+    "Decision", "ExperimentPlan", "PlanEntry", "PlannedInput", "PluginFacts", "RunPlan", "check_tasks", "plan",
+    "select",
+]  # fmt: skip
+
+
 def plan(inputs: Sequence[PlannedInput]) -> list[RunPlan]:
     """Make the plan of each experiment, in the order given.
 
@@ -165,6 +143,22 @@ def _run_plan(given: PlannedInput) -> RunPlan:
         grading=experiment.grading,
         isolated=facts.benchmark_isolated and facts.harness_isolated,
         max_concurrency=experiment.max_concurrency,
+        model=endpoint_name(experiment.model) if experiment.model else None,
+        retry=RetryPolicy(
+            max_retries=experiment.retry.max_retries,
+            min_delay_seconds=experiment.retry.min_delay_seconds,
+            max_delay_seconds=experiment.retry.max_delay_seconds,
+            retry_after_cap_seconds=experiment.retry.retry_after_cap_seconds,
+            patterns=experiment.retry.patterns,
+        ),
+        stop_on_repeated=experiment.stop_on_repeated,
+        early_exit=experiment.early_exit,
+        budget_usd=experiment.budget_usd,
+        expected_cost_usd=experiment.expected_cost_usd,
+        expected_seconds=tuple(given.expected_seconds),
+        has_setup=bool(experiment.setup or experiment.teardown),
+        shared_state_key=experiment.shared_state_key,
+        sandbox_reuse=experiment.sandbox_reuse,
     )
     return RunPlan(experiment, tasks, facts, schedule)
 
@@ -183,6 +177,11 @@ def _check_experiment(experiment: Experiment, seen: set[str]) -> None:
                 f"{field} of experiment `{name}` must be an integer of at least 1, not {value!r}",
                 hint=f"set {field} to 1 or more",
             )
+
+
+def endpoint_name(model: ModelSpec) -> str:
+    """Return the name by which limits of a model's endpoint go (G11): its id, and its address where it has one."""
+    return f"{model.id} at {model.base_url}" if model.base_url else model.id
 
 
 # ------------------------------------------------------------------------------------------------ choosing tasks

@@ -21,8 +21,11 @@ class Purpose(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why slots are not dispatched; a later member replaces an earlier one, never the reverse."""
+    """Why slots are not dispatched, and why tries are cancelled; a later member replaces an earlier one."""
 
+    EARLY_EXIT = "early exit"
+    BUDGET = "budget"
+    LEASE = "lease"
     SCOPE_STOPPED = "stopped scope"
     DISK = "disk"
     INTERRUPT = "interrupt"
@@ -48,6 +51,9 @@ class RunStarted:
     host: str
     pid: int
     slots: int
+    tasks: int = 0
+    """How many tasks the slots are of; 0 where it was not noted."""
+    early_exit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,26 @@ class GradingStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class BackoffStarted:
+    """Inside a try, something refused for now will be repeated after `seconds`; nothing of the try executes meanwhile.
+
+    `code` says what refused: an opening that the provider refused has a code of the provider, a call one of the model.
+    """
+
+    attempt: AttemptId
+    code: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffEnded:
+    """The wait inside a try is over, after `seconds`; the try asks for its permits and goes on when it is told to."""
+
+    attempt: AttemptId
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class IssueRaised:
     """A problem was recorded while the try goes on."""
 
@@ -129,11 +155,17 @@ class IssueRaised:
 
 @dataclass(frozen=True, slots=True)
 class TryEnded:
-    """A try is over: its sandboxes are gone, or their disposal has run out of time."""
+    """A try is over: its sandboxes are gone, or their disposal has run out of time; that of a lane stays.
+
+    `sandbox_reusable` says of a try in a lane whether another one may run in the same sandbox. `retry_after_seconds` is
+    what a server asked to be waited for before another try, where it said so and it could be read.
+    """
 
     attempt: AttemptId
     try_number: int
     result: TryResult
+    sandbox_reusable: bool = True
+    retry_after_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +190,53 @@ class DispatchStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseGranted:
+    """The experiment holds the lease on its shared state."""
+
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRefused:
+    """The lease was not to be had within the wait that was allowed; nothing is held."""
+
+    experiment: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReleased:
+    """The experiment holds no lease and waits for none."""
+
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetupEnded:
+    """The setup hook of the experiment ended; with an issue it failed."""
+
+    experiment: str
+    issue: Issue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TeardownEnded:
+    """The teardown hook of the experiment ended; with an issue it failed."""
+
+    experiment: str
+    issue: Issue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneClosed:
+    """A lane is over; `sandbox` is the one that it had and that is gone, None where it had none or could not go."""
+
+    lane: str
+    experiment: str
+    sandbox: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupted:
     """The invocation was told to stop, by a signal (its number) or by the caller (0)."""
 
@@ -179,24 +258,55 @@ TryEvent = (
     | PhaseEnded
     | WorkCheckpointed
     | GradingQueued
+    | BackoffStarted
+    | BackoffEnded
     | IssueRaised
     | TryEnded
 )
 """What a try reports about itself."""
 
-Event = TryEvent | RunStarted | TryStarted | GradingStarted | AttemptSealed | DispatchStopped | Interrupted | RunEnded
+RunEvent = LeaseGranted | LeaseRefused | LeaseReleased | SetupEnded | TeardownEnded | LaneClosed
+"""What is reported of an experiment as a whole; each has its name as `experiment`."""
+
+Event = (
+    TryEvent
+    | RunEvent
+    | RunStarted
+    | TryStarted
+    | GradingStarted
+    | AttemptSealed
+    | DispatchStopped
+    | Interrupted
+    | RunEnded
+)
 
 EVENT_TYPES: tuple[type[Event], ...] = (
     RunStarted, TryStarted, SandboxOpened, SandboxDisposed, PhaseStarted, PhaseEnded, WorkCheckpointed, GradingQueued,
-    GradingStarted, IssueRaised, TryEnded, AttemptSealed, DispatchStopped, Interrupted, RunEnded,
+    GradingStarted, BackoffStarted, BackoffEnded, IssueRaised, TryEnded, AttemptSealed, LeaseGranted, LeaseRefused,
+    LeaseReleased, SetupEnded, TeardownEnded, LaneClosed, DispatchStopped, Interrupted, RunEnded,
 )  # fmt: skip
 
 FINAL_EVENTS: tuple[type[Event], ...] = (TryEnded, AttemptSealed, DispatchStopped, RunEnded)
 """Events that end something: on disk for good before any display shows them (spec 08 D1)."""
 
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A moment that the scheduler asked for has come; too early, too late or too often does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed:
+    """Results cannot be written any more."""
+
+
+Notice = TimerFired | StoreFailed
+"""What the scheduler is told and no journal keeps: time passing, and that there is no journal left to keep it."""
+
 __all__ = [
-    "EVENT_TYPES", "FINAL_EVENTS", "AttemptSealed", "Completion", "DispatchStopped", "Event", "GradingQueued",
-    "GradingStarted", "Interrupted", "IssueRaised", "Outcome", "PhaseEnded", "PhaseStarted", "Purpose", "RunEnded",
-    "RunStarted", "SandboxDisposed", "SandboxOpened", "StopReason", "TryEnded", "TryEvent", "TryStarted",
-    "WorkCheckpointed",
+    "EVENT_TYPES", "FINAL_EVENTS", "AttemptSealed", "BackoffEnded", "BackoffStarted", "Completion", "DispatchStopped",
+    "Event", "GradingQueued", "GradingStarted", "Interrupted", "IssueRaised", "LaneClosed", "LeaseGranted",
+    "LeaseRefused", "LeaseReleased", "Notice", "Outcome", "PhaseEnded", "PhaseStarted", "Purpose", "RunEnded",
+    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SetupEnded", "StopReason", "StoreFailed",
+    "TeardownEnded", "TimerFired", "TryEnded", "TryEvent", "TryStarted", "WorkCheckpointed",
 ]  # fmt: skip

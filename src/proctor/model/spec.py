@@ -33,6 +33,8 @@ class ModelSpec:
     api_key: str | None = field(default=None, repr=False)
     identity: str | None = None
     params: Mapping[str, Json] = field(default_factory=_no_params)
+    max_connections: int | None = None
+    requests_per_minute: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,21 @@ class TimeLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class RetrySpec:
+    """Tries after the first: how many, for which ERROR issues besides the FATAL ones, and how long to wait before one.
+
+    `patterns` are regular expressions for code or message. Waits double from the least to the longest; a server's
+    Retry-After is obeyed where it is longer, up to the cap.
+    """
+
+    max_retries: int = 0
+    patterns: tuple[str, ...] = ()
+    min_delay_seconds: float = 5.0
+    max_delay_seconds: float = 60.0
+    retry_after_cap_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One declared configuration, resolved: benchmark x harness x model x environment, plus its run controls."""
 
@@ -109,4 +126,16 @@ class Experiment:
     max_concurrency: int | None = None
     grading: GradingMode = GradingMode.NONE
     limits: TimeLimits = TimeLimits()
+    retry: RetrySpec = RetrySpec()
+    early_exit: bool = False
+    budget_usd: float | None = None
+    expected_cost_usd: float | None = None
+    """Of one attempt, for the budget, until one was seen."""
+    stop_on_repeated: int = 3
+    setup: str | None = None
+    """Dotted path of the setup hook, `package.module:function`."""
+    teardown: str | None = None
+    shared_state_key: str | None = None
+    sandbox_reuse: bool = False
+    """Whether attempts run one after another in sandboxes that are reset in between."""
     flags: Mapping[str, Json] = field(default_factory=_no_params)

@@ -47,11 +47,7 @@ def code_of_refusal(status: int, error_code: str | None) -> str:
 
 
 class ModelFault(Fault):
-    """A model call that failed.
-
-    `status` is the HTTP status, where there was one. `retry_after` is the header of that name as it came (seconds or a
-    date). `refused` says that the endpoint did not take the call on, so that making it again repeats nothing.
-    """
+    """A model call that failed; `status` is the HTTP status, where there was one."""
 
     def __init__(
         self,
@@ -62,10 +58,8 @@ class ModelFault(Fault):
         retry_after: str | None = None,
         refused: bool = False,
     ) -> None:
-        super().__init__(code, message)
+        super().__init__(code, message, refused=refused, retry_after=retry_after)
         self.status = status
-        self.retry_after = retry_after
-        self.refused = refused
 
 
 REFUSED_STATUSES = frozenset({429, 503, 529})

@@ -153,6 +153,17 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def mark(self) -> None:
+        """Note the state of the work directory, for `reset`; only where the provider supports reuse."""
+        ...
+
+    async def reset(self) -> None:
+        """End what runs and bring the work directory back to the state at `mark`; what is outside of it stays.
+
+        Raises where that cannot be done; the sandbox is then of no use.
+        """
+        ...
+
     async def dispose(self) -> None:
         """Remove the sandbox and everything that runs in it; a second call does nothing."""
         ...
@@ -165,6 +176,14 @@ class Provider(Protocol):
     remote: bool
     recommended_concurrency: int | None
     default_limit: int | None
+    default_open_per_second: float
+    """Sandboxes opened per second unless told otherwise; 0 is off."""
+    exclusive: bool
+    """Whether it is correct only with one attempt at a time."""
+    supports_reuse: bool
+    """Whether its sandboxes can be marked and reset."""
+    lifetime_seconds: float | None
+    """How long a sandbox lives, or None for ever."""
     warning: str | None
     """One line that a user should read before trusting it, or None."""
 
@@ -258,6 +277,14 @@ class AttemptContext(Protocol):
     @property
     def model(self) -> Model:
         """The model; raises `RuntimeError` where the experiment names none."""
+        ...
+
+    async def backoff(self, seconds: float, code: str) -> None:
+        """Wait because of something that refused for now (an issue code), holding no global permit and no model permit.
+
+        Returns when the permits are held again. Nothing else of the attempt may execute meanwhile. No time limit of the
+        try runs while it waits. Calls through `ctx.model` do this by themselves.
+        """
         ...
 
     def progress(self, text: str) -> None:

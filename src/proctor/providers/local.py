@@ -4,6 +4,7 @@
         labels.json    what the sandbox was made for
         work/          the work directory, made when somebody first uses it
         home/  tmp/    HOME and TMPDIR of its commands, made for the first of them
+        mark/          a copy of the work directory, where it is to be reset
 
 Commands run as the user of proctor and can reach whatever that user can. They are given few variables, none of
 proctor's own, and limits on what they use.
@@ -26,7 +27,7 @@ from typing import Any, cast
 from proctor.errors import Fault, describe
 from proctor.model.spec import EnvironmentSpec
 from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, OnOutput
-from proctor.providers import _files
+from proctor.providers import _files, _reset
 from proctor.runtime.process import GRACE_SECONDS, Processes, base_interpreter, kill_processes, remove_stale_groups
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -110,6 +111,17 @@ class LocalSandbox:
         self._require()
         await asyncio.to_thread(_files.copy_out, self.workdir, source, target)
 
+    async def mark(self) -> None:
+        """Keep a copy of the work directory beside it."""
+        self._require()
+        await asyncio.to_thread(_reset.copy_exactly, self.workdir, f"{self._folder}/mark")
+
+    async def reset(self) -> None:
+        """Kill what runs, and put the copy in the place of the work directory."""
+        self._require()
+        await self._processes.kill()
+        await asyncio.to_thread(_reset.restore_exactly, f"{self._folder}/mark", self.workdir)
+
     async def dispose(self) -> None:
         """Kill what runs and remove the directory."""
         self._disposed = True
@@ -138,6 +150,10 @@ class LocalProvider:
     remote = False
     recommended_concurrency: int | None = None
     default_limit: int | None = 128
+    default_open_per_second = 0.0
+    exclusive = False
+    supports_reuse = True
+    lifetime_seconds: float | None = None
     warning: str | None = "provider local isolates nothing: commands run as you, and can change whatever you can"
 
     def __init__(self, base: Path | None = None, *, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -231,7 +247,7 @@ async def _remove(folder: str) -> None:
     """Remove a sandbox, its labels last, so that it is listed while anything is left of it."""
 
     def remove() -> None:
-        for name in ("work", "home", "tmp"):
+        for name in ("work", "mark", "home", "tmp"):
             _files.remove_tree(f"{folder}/{name}")
         _files.remove_tree(folder)
 

@@ -7,7 +7,16 @@ from typing import Protocol
 
 from proctor.core.aggregate import Counts
 from proctor.model.attempt import Severity
-from proctor.model.events import AttemptSealed, DispatchStopped, Event, Interrupted, IssueRaised
+from proctor.model.events import (
+    AttemptSealed,
+    DispatchStopped,
+    Event,
+    Interrupted,
+    IssueRaised,
+    LeaseRefused,
+    TeardownEnded,
+    TryStarted,
+)
 from proctor.report.view import RunView
 from proctor.report.wording import SEPARATOR, duration, for_encoding, plural, printable
 
@@ -27,10 +36,12 @@ class Writes(Protocol):
         ...
 
 
-def counts_line(counts: Counts, waiting_for_grading: int = 0) -> str:
+def counts_line(counts: Counts, *, backing_off: int = 0, waiting_for_grading: int = 0) -> str:
     """Return the parts of the total as one line; parts that are unusual are named only when they are not zero."""
-    apart = f" ({waiting_for_grading} waiting for grading)" if waiting_for_grading else ""
-    parts = [f"{counts.total:,} total", f"{counts.running} running{apart}", f"{counts.queued:,} queued"]
+    apart = {"backing off": backing_off, "waiting for grading": waiting_for_grading}
+    named = ", ".join(f"{count} {what}" for what, count in apart.items() if count)
+    running = f"{counts.running} running" + (f" ({named})" if named else "")
+    parts = [f"{counts.total:,} total", running, f"{counts.queued:,} queued"]
     parts += [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
     parts += [f"{counts.errored:,} errored", f"{counts.skipped:,} skipped"]
     stopped = {reason: n for reason, n in counts.not_dispatched.items() if n}
@@ -40,6 +51,12 @@ def counts_line(counts: Counts, waiting_for_grading: int = 0) -> str:
     if counts.cancelled:
         parts.append(f"{counts.cancelled:,} cancelled")
     return SEPARATOR.join(parts)
+
+
+def counts_of(view: RunView) -> str:
+    """Return the counts of a run as one line."""
+    waiting = len(view.waiting_for_grading)
+    return counts_line(view.counts, backing_off=view.backing_off, waiting_for_grading=waiting)
 
 
 class PlainText:
@@ -69,7 +86,7 @@ class PlainText:
         elif at - self._last_at >= HEARTBEAT_SECONDS:
             self._last_at = at
             for view in self._views.values():
-                self.say(self._named(view.experiment, counts_line(view.counts, len(view.waiting_for_grading))))
+                self.say(self._named(view.experiment, counts_of(view)))
             self.flush()
 
     def flush(self) -> None:
@@ -79,7 +96,7 @@ class PlainText:
     def _named(self, experiment: str, text: str) -> str:
         return f"{printable(experiment)} {text}" if self._several else text
 
-    def _line(self, experiment: str, event: Event) -> str | None:
+    def _line(self, experiment: str, event: Event) -> str | None:  # noqa: PLR0911 - one sentence per event
         view = self._views[experiment]
         match event:
             case AttemptSealed(_, task, ordinal, verdict):
@@ -87,10 +104,17 @@ class PlainText:
                 done = f"{view.sealed:,}".rjust(len(total))
                 what = self._named(experiment, f"{printable(task)} #{ordinal}")
                 return f"[{done}/{total}] {verdict:<9} {what}  {duration(view.sealed_seconds)}"
+            case TryStarted(_, task, ordinal, try_number) if try_number > 1:
+                return f"try {try_number}: {self._named(experiment, f'{printable(task)} #{ordinal}')}"
             case IssueRaised(attempt, issue) if issue.severity is Severity.FATAL:
-                flight = view.in_flight[attempt]
-                where = self._named(experiment, f"{printable(flight.task)} #{flight.ordinal}")
+                flight = view.in_flight.get(attempt)
+                slot = f"{printable(flight.task)} #{flight.ordinal}" if flight else f"@{attempt}"
+                where = self._named(experiment, slot)
                 return f"FATAL {issue.code} {where}: {printable(issue.message)}"
+            case LeaseRefused(_, message):
+                return self._named(experiment, printable(message, most=1000))
+            case TeardownEnded(_, issue) if issue is not None:
+                return f"{issue.severity} {issue.code} {self._named(experiment, printable(issue.message, most=1000))}"
             case DispatchStopped(_, reason, slots):
                 return self._named(experiment, f"{plural(slots, 'slot')} not dispatched: {reason}")
             case Interrupted(signal) if signal and experiment == next(iter(self._views)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from proctor.core.aggregate import headline, pass_rate
+from proctor.core.aggregate import Rate, headline, pass_rate
 from proctor.model.attempt import Usage
 from proctor.report.plain import counts_line
 from proctor.report.view import RunView
@@ -19,13 +19,39 @@ def usage_data(usage: Usage) -> dict[str, Any] | None:
     return asdict(usage) if usage.calls else None
 
 
+def run_rate(view: RunView) -> Rate:
+    """Return the rate of a run: passed slots, or with early exit tasks that were solved at least once (spec 09 M3)."""
+    if not view.early_exit:
+        return pass_rate(view.counts)
+    solved, tasks = len(view.solved), view.tasks
+    decided = solved + view.unsolved
+    if not decided:
+        return Rate(passed=solved, scored=0, base=tasks, low=None, high=None, rate=None)
+    low, high = solved / tasks, (tasks - view.unsolved) / tasks
+    rate = low if decided == tasks else None
+    return Rate(passed=solved, scored=decided, base=tasks, low=low, high=high, rate=rate)
+
+
+def run_headline(view: RunView) -> str:
+    """Return the first sentence about a run; it says what is missing from the number."""
+    if not view.early_exit:
+        return headline(view.counts)
+    rate = run_rate(view)
+    if rate.low is None or rate.high is None:
+        return headline(view.counts)
+    words = f"({len(view.solved)}/{view.tasks} tasks solved at least once; early exit, so pass@1 would be biased)"
+    if rate.rate is not None:
+        return f"{rate.rate:.1%} {words}"
+    return f"{100 * rate.low:.1f}–{100 * rate.high:.1f}% incomplete {words}"  # noqa: RUF001
+
+
 def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
     """Return the content of summary.json.
 
     `counts` are disjoint and add up to `total`; `rate` is over `base` slots, with `low` and `high` as the range that
     unscored slots leave open; `cost_usd` is 0 where no call was made and null where a price is unknown.
     """
-    rate = pass_rate(view.counts)
+    rate = run_rate(view)
     counts = asdict(view.counts)
     return {
         "format": FORMAT,
@@ -34,7 +60,8 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "directory": directory,
         "completion": view.completion.value if view.completion else None,
         "signal": view.signal or None,
-        "headline": headline(view.counts),
+        "headline": run_headline(view),
+        "early_exit": view.early_exit,
         "rate": rate.rate,
         "low": rate.low,
         "high": rate.high,
@@ -43,6 +70,9 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "mean_score": view.mean_score,
         "counts": counts,
         "tries": view.tries,
+        "retries": view.retries,
+        "backoffs": dict(view.backoffs),
+        "backoff_seconds": round(view.backoff_seconds, 3),
         "seconds": round(view.seconds, 3),
         "usage": usage_data(view.usage),
         "grader_usage": usage_data(view.grader_usage),
@@ -61,7 +91,7 @@ def total_cost(view: RunView) -> float | None:
 
 def summary_lines(view: RunView, *, directory: str) -> list[str]:
     """Return the last lines about a run, for the terminal and summary.md."""
-    lines = [f"{printable(view.experiment)}: {headline(view.counts)}", counts_line(view.counts)]
+    lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
     facts = [f"{duration(view.seconds)} wall time"]
     both = view.usage + view.grader_usage
     if both.calls:
@@ -69,6 +99,10 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
         read = both.input_tokens + both.cache_read_tokens + both.cache_write_tokens
         facts.append(f"{read:,} tokens in, {both.output_tokens:,} out")
         facts.append(money(both.cost_usd))
+    if view.retries:
+        facts.append(plural(view.retries, "retry", "retries"))
+    if view.backoffs:
+        facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
     if view.issues:
         shown = [f"{n:,} {severity} {code}" for (severity, code), n in sorted(view.issues.items())]

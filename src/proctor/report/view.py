@@ -9,6 +9,8 @@ from proctor.core.aggregate import Counts
 from proctor.model.attempt import NO_USAGE, Phase, Usage, Verdict
 from proctor.model.events import (
     AttemptSealed,
+    BackoffEnded,
+    BackoffStarted,
     Completion,
     DispatchStopped,
     Event,
@@ -20,6 +22,7 @@ from proctor.model.events import (
     RunEnded,
     RunStarted,
     StopReason,
+    TeardownEnded,
     TryEnded,
     TryStarted,
 )
@@ -36,6 +39,8 @@ class InFlight:
     started_at: float
     phase: Phase | None = None
     phase_at: float = 0.0
+    backing_off: str | None = None
+    """The code of what it waits for, while it waits inside a try."""
 
 
 @dataclass(slots=True)
@@ -51,11 +56,25 @@ class RunView:
     not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
     issues: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """How often each (severity, code) was raised."""
+    backoffs: Counter[str] = field(default_factory=Counter[str])
+    """How often tries waited inside themselves, by the code of what refused."""
+    backoff_seconds: float = 0.0
     usage: Usage = NO_USAGE
     grader_usage: Usage = NO_USAGE
     tries: int = 0
+    retries: int = 0
+    """Tries after the first of an attempt."""
+    early_exit: bool = False
+    tasks: int = 0
+    solved: set[str] = field(default_factory=set[str])
+    """With early exit: the tasks of which an attempt has passed."""
+    failures: Counter[str] = field(default_factory=Counter[str])
+    """With early exit: attempts that failed or were skipped, by task."""
+    needless: int = 0
+    """With early exit: attempts that were cancelled because their task was solved."""
     scored: int = 0
     score_sum: float = 0.0
+    teardown_failed: bool = False
     signal: int | None = None
     completion: Completion | None = None
     started_at: float | None = None
@@ -73,6 +92,7 @@ class RunView:
                 flight.phase, flight.phase_at = phase, at
             case TryStarted(attempt, task, ordinal, try_number):
                 self.tries += 1
+                self.retries += try_number > 1
                 known = self.in_flight.get(attempt)
                 self.in_flight[attempt] = InFlight(task, ordinal, try_number, known.started_at if known else at)
             case TryEnded(_, _, result):
@@ -80,8 +100,11 @@ class RunView:
                 self.grader_usage += result.grader_usage
             case AttemptSealed(attempt, _, _, verdict, score, _):
                 self.waiting_for_grading.discard(attempt)
-                self.sealed_seconds = at - self.in_flight.pop(attempt).started_at
+                flight = self.in_flight.pop(attempt, None)  # none where the slot was given up before any try
+                self.sealed_seconds = at - flight.started_at if flight else 0.0
                 self.verdicts[verdict] += 1
+                if self.early_exit:
+                    self._count_task(event.task, verdict)
                 if score is not None:
                     self.scored += 1
                     self.score_sum += score
@@ -91,16 +114,39 @@ class RunView:
                 self.waiting_for_grading.discard(attempt)
             case IssueRaised(_, issue):
                 self.issues[issue.severity, issue.code] += 1
+            case BackoffStarted(attempt, code, _):
+                self.in_flight[attempt].backing_off = code
+                self.backoffs[code] += 1
+            case BackoffEnded(attempt, seconds):
+                self.in_flight[attempt].backing_off = None
+                self.backoff_seconds += seconds
+            case TeardownEnded(_, issue) if issue is not None:
+                self.issues[issue.severity, issue.code] += 1
+                self.teardown_failed = True
             case DispatchStopped(_, reason, slots):
                 self.not_dispatched[reason] += slots
             case Interrupted(signal):
                 self.signal = signal
             case RunStarted():
-                self.total = event.slots
+                self.total, self.tasks, self.early_exit = event.slots, event.tasks, event.early_exit
             case RunEnded(_, completion):
                 self.completion = completion
             case _:
                 pass
+
+    def _count_task(self, task: str, verdict: Verdict) -> None:
+        if verdict is Verdict.PASSED:
+            self.solved.add(task)
+        elif verdict in (Verdict.FAILED, Verdict.SKIPPED):
+            self.failures[task] += 1
+        elif verdict is Verdict.CANCELLED and task in self.solved:
+            self.needless += 1
+
+    @property
+    def unsolved(self) -> int:
+        """With early exit: tasks of which every attempt was made and none passed."""
+        attempts = self.total // self.tasks if self.tasks else 0
+        return sum(task not in self.solved and count >= attempts for task, count in self.failures.items())
 
     def cut_off(self, reason: StopReason) -> None:
         """End a run that did not end by itself: what is in flight is cancelled, what is queued not dispatched."""
@@ -109,6 +155,11 @@ class RunView:
         self.waiting_for_grading.clear()
         self.not_dispatched[reason] += self.counts.queued
         self.completion = self.completion or Completion.STOPPED
+
+    @property
+    def backing_off(self) -> int:
+        """How many of those in flight wait inside a try, holding no global permit."""
+        return sum(flight.backing_off is not None for flight in self.in_flight.values())
 
     @property
     def sealed(self) -> int:

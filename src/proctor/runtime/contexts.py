@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
+from proctor.core.schedule import RetryPolicy
+from proctor.core.waits import backoff_seconds
+from proctor.errors import Fault
 from proctor.model.attempt import NO_USAGE, Issue, Phase, Usage, issue_of
+from proctor.model.codes import code_row
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import Model, Sandbox
+from proctor.plugins.api import ChatMessage, Completion, Model, Sandbox
+from proctor.runtime.backoff import Backoff, retry_after_seconds
+from proctor.runtime.clock import Clock
 from proctor.runtime.redact import RedactingFormatter, Redactor
+
+T = TypeVar("T")
+
+REPEATS = 4
+"""How often something that was refused is asked for again, whatever the retries of the attempt."""
 
 
 class TryLog:
@@ -60,6 +72,51 @@ class Notes:
         self.add(issue_of(code, str(message), self.phase))
 
 
+class Patience:
+    """How what was refused is repeated (spec 05 T5): after which waits, and how often at most."""
+
+    def __init__(self, backoff: Backoff, policy: RetryPolicy, unit: Callable[[], float], clock: Clock) -> None:
+        self._backoff = backoff
+        self._policy = policy
+        self._unit = unit
+        self._clock = clock
+
+    async def wait(self, seconds: float, code: str) -> None:
+        """Wait as `AttemptContext.backoff` does."""
+        await self._backoff.wait(seconds, code)
+
+    async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and make it again after a wait while it is refused, at most `REPEATS` times.
+
+        What may have been accepted is never repeated in silence.
+        """
+        for number in range(1, REPEATS + 1):
+            try:
+                return await call()
+            except Fault as fault:
+                if not fault.refused:
+                    raise
+                asked = retry_after_seconds(fault.retry_after, self._clock.wall())
+                await self.wait(backoff_seconds(self._policy, number, self._unit(), asked), fault.code)
+        return await call()
+
+
+class PatientModel:
+    """A model whose refused calls are repeated."""
+
+    def __init__(self, model: Model, patience: Patience) -> None:
+        self.spec = model.spec
+        self._model = model
+        self._patience = patience
+
+    async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
+        """Make one call that is taken on."""
+        return await self._patience.repeat(lambda: self._model.complete(messages))
+
+    async def close(self) -> None:
+        """Do nothing: the model belongs to all attempts of the run."""
+
+
 class TryContext:
     """`AttemptContext` for benchmarks and harnesses."""
 
@@ -72,11 +129,13 @@ class TryContext:
         model: Model | None,
         notes: Notes,
         log: TryLog,
+        patience: Patience,
     ) -> None:
         self.task = task
         self.attempt = attempt
         self.flags = flags
-        self._model = model
+        self._model = None if model is None else PatientModel(model, patience)
+        self._patience = patience
         self._notes = notes
         self._log = log
         self._sandbox: Sandbox | None = None
@@ -105,6 +164,11 @@ class TryContext:
         if self._model is None:
             raise RuntimeError("the experiment names no model; the harness should declare `needs_model`")
         return self._model
+
+    async def backoff(self, seconds: float, code: str) -> None:
+        """Wait, holding no global permit; raises `KeyError` for a code that is not in the table."""
+        code_row(code)
+        await self._patience.wait(seconds, code)
 
     def progress(self, text: str) -> None:
         """Log what is going on."""

@@ -9,8 +9,9 @@ from proctor.errors import InternalError, describe
 from proctor.model.attempt import Outcome, TryResult, issue_of
 from proctor.model.events import TryEnded, TryEvent
 from proctor.runtime.clock import Clock
+from proctor.runtime.job import Save, TryJob
 from proctor.runtime.redact import Redactor
-from proctor.runtime.try_runner import Save, TryJob, TryRunner
+from proctor.runtime.try_runner import TryRunner
 
 
 class LocalEngine:
@@ -35,15 +36,21 @@ class LocalEngine:
         """Let a try that waits for its permits go on to grading."""
         self._running[attempt][1].grant()
 
+    def resume(self, attempt: str) -> None:
+        """Let a try go on whose backoff is over."""
+        self._running[attempt][1].resume()
+
     def cancel(self, attempt: str) -> None:
         """Cancel a try; it answers with `TryEnded` when its sandboxes are gone."""
         if attempt in self._running:
-            self._running[attempt][0].cancel()
+            task, runner = self._running[attempt]
+            runner.cancel()
+            task.cancel()
 
     def cancel_all(self) -> None:
         """Cancel every try."""
-        for task, _ in self._running.values():
-            task.cancel()
+        for attempt in list(self._running):
+            self.cancel(attempt)
 
     async def wait(self) -> None:
         """Wait until no try is left."""

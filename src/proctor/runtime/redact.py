@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -54,29 +54,6 @@ class Redactor:
     def issue(self, issue: Issue) -> Issue:
         """Return `issue` with a message without the secrets."""
         return replace(issue, message=self.text(issue.message)) if self._pattern else issue
-
-
-_SECRET_NAME = re.compile(
-    r"(?:.*[^a-z])?(?:key|token|secret|password|passwd|authorization|credentials?)", re.IGNORECASE
-)
-
-
-def is_secret_name(name: str) -> bool:
-    """Say whether a field of this name holds a credential: its last word is key, token, secret or the like."""
-    return _SECRET_NAME.fullmatch(name) is not None
-
-
-def secrets_in(tree: Any) -> Iterator[str]:
-    """Yield the texts that stand under secret names anywhere in a JSON value."""
-    if isinstance(tree, Mapping):
-        for name, value in cast("Mapping[str, Any]", tree).items():
-            if isinstance(value, str) and is_secret_name(name):
-                yield value
-            else:
-                yield from secrets_in(value)
-    elif isinstance(tree, list | tuple):
-        for value in cast("list[Any]", tree):
-            yield from secrets_in(value)
 
 
 def _mark(found: re.Match[str]) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import random
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from proctor.errors import Fault, SkipTask, boundary, describe, fault_of
@@ -21,8 +22,6 @@ from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Outcome, Pha
 from proctor.model.events import (
     GradingQueued,
     IssueRaised,
-    PhaseEnded,
-    PhaseStarted,
     Purpose,
     SandboxDisposed,
     SandboxOpened,
@@ -30,69 +29,55 @@ from proctor.model.events import (
     TryEvent,
     WorkCheckpointed,
 )
-from proctor.model.spec import EnvironmentSpec, Json, Task, TimeLimits
-from proctor.plugins.api import Benchmark, Collected, Grader, Harness, Message, Model, Provider, Sandbox, Session
+from proctor.plugins.api import Collected, Message, Sandbox, Session
+from proctor.runtime.backoff import Backoff, Sleep, retry_after_seconds
 from proctor.runtime.clock import Clock
-from proctor.runtime.contexts import GradingContext, Notes, TryContext, TryLog
+from proctor.runtime.contexts import GradingContext, Notes, Patience, TryContext, TryLog
+from proctor.runtime.job import Save, TryJob
+from proctor.runtime.lanes import retires
+from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
 from proctor.runtime.shield import end_task, shielded
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 Emit = Callable[[TryEvent], None]
-Save = Callable[[str, bytes | Json], None]
-"""Keeps evidence of a try under a name: bytes as they are, anything else as JSON."""
 
 CANCEL_GRACE_SECONDS = 5.0
 """How long an opening of a sandbox may take to end when it is cancelled."""
-
-PHASE_GRACE_SECONDS = 6.0
-"""How long a cancelled phase may take to end, an opening inside it included."""
-
-IGNORES_CANCELLATION = "; it ignores its cancellation and was abandoned"
-
-_TIME_CODES = {
-    Phase.OPEN: "provider.open_timeout",
-    Phase.SETUP: "time.setup",
-    Phase.AGENT: "time.agent",
-    Phase.COLLECT: "time.collect",
-    Phase.GRADE: "time.grade",
-    Phase.DISPOSE: "dispose.failed",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TryJob:
-    """Everything that one try needs; plugins are made and validated, nothing is looked up by name any more."""
-
-    attempt: str
-    try_number: int
-    task: Task
-    benchmark: Benchmark
-    harness: Harness
-    grader: Grader
-    grading: GradingMode
-    provider: Provider
-    environment: EnvironmentSpec
-    agent_sandbox: bool
-    limits: TimeLimits
-    model: Model | None = None
-    flags: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    log_level: int = logging.DEBUG
 
 
 class TryRunner:
     """Runs one job. `await run()` never raises and ends with `TryEnded`."""
 
-    def __init__(self, job: TryJob, *, emit: Emit, save: Save, clock: Clock, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        job: TryJob,
+        *,
+        emit: Emit,
+        save: Save,
+        clock: Clock,
+        redactor: Redactor,
+        sleep: Sleep = asyncio.sleep,
+        unit: Callable[[], float] = random.random,
+    ) -> None:
         self._job = job
-        self._emit = emit
+        self._tell = emit
+        self._ended = False
+        emit = self._emit
         self._save = save
         self._clock = clock
         self._redactor = redactor
         self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)))
         self._log = TryLog(redactor, job.log_level)
+        self._backoff = Backoff(job.attempt, emit, clock, sleep)
+        self._phases = Phases(
+            job.attempt, emit=emit, clock=clock, notes=self._notes, log=self._log, backoff=self._backoff
+        )
+        self._patience = Patience(self._backoff, job.retry, unit, clock)
+        self._retry_after: str | None = None
         self._granted = asyncio.Event()
         self._sandboxes: list[Sandbox] = []
         self._over = False
@@ -100,9 +85,25 @@ class TryRunner:
         self._answer: str | None = None
         self._collected = Collected()
 
+    def _emit(self, event: TryEvent) -> None:
+        """Report an event, unless the try has ended: what something left behind still says is of no attempt."""
+        if self._ended:
+            log.warning("attempt @%s: %s came after its try had ended", self._job.attempt, type(event).__name__)
+            return
+        self._ended = isinstance(event, TryEnded)
+        self._tell(event)
+
     def grant(self) -> None:
         """Let grading go on: its permits are held."""
         self._granted.set()
+
+    def resume(self) -> None:
+        """Let the try go on after a backoff: its permits are held again."""
+        self._backoff.resume()
+
+    def cancel(self) -> None:
+        """Say that the try is being cancelled; whoever says so cancels the task as well."""
+        self._backoff.cancel()
 
     async def run(self) -> None:
         """Run the try to its end."""
@@ -114,7 +115,19 @@ class TryRunner:
                 self._notes.add(fault.issue)
         notes = self._notes
         result = TryResult(outcome, grade, notes.usage, notes.grader_usage, tuple(notes.issues))
-        self._emit(TryEnded(self._job.attempt, self._job.try_number, result))
+        reusable = await self._reset_lane(outcome)
+        result = replace(result, issues=tuple(notes.issues))
+        asked = retry_after_seconds(self._retry_after, self._clock.wall())
+        self._emit(TryEnded(self._job.attempt, self._job.try_number, result, reusable, asked))
+
+    async def _reset_lane(self, outcome: Outcome) -> bool:
+        """Make the sandbox of the lane ready for the next try; say whether it is."""
+        lane = self._job.lane
+        if lane is None:
+            return True
+        if lane.sandbox is None or not lane.marked or retires(outcome, self._notes.issues):
+            return False
+        return await self._let_go(lane.sandbox.reset, f"resetting sandbox {lane.sandbox.id}")
 
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:
@@ -142,13 +155,15 @@ class TryRunner:
     async def _work(self) -> None:
         job = self._job
         context = TryContext(
-            task=job.task, attempt=job.attempt, flags=job.flags, model=job.model, notes=self._notes, log=self._log
-        )
+            task=job.task, attempt=job.attempt, flags=job.flags, model=job.model,
+            notes=self._notes, log=self._log, patience=self._patience,
+        )  # fmt: skip
         if job.agent_sandbox:
-            context.attach(await self._open(Purpose.AGENT))
-        await self._phase(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context))
+            context.attach(await self._agent_sandbox())
+        await self._phases.run(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context))
         fault = await self._attempt(Phase.AGENT, job.limits.agent_seconds, self._send)
         also = await self._attempt(Phase.COLLECT, job.limits.collect_seconds, self._collect)
+        await self._backoff.close()
         if fault is not None and also is not None:
             self._fail(fault)
         if (last := also or fault) is not None:
@@ -157,7 +172,23 @@ class TryRunner:
             self._checkpoint()
             await self._release()
 
+    async def _agent_sandbox(self) -> Sandbox:
+        """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
+        lane = self._job.lane
+        if lane is not None and lane.sandbox is not None:
+            return lane.sandbox
+        sandbox = await self._open(Purpose.AGENT)
+        if lane is not None:
+            lane.sandbox = sandbox
+            self._sandboxes.remove(sandbox)  # the lane disposes of it
+        return sandbox
+
     async def _set_up(self, context: TryContext) -> None:
+        lane = self._job.lane
+        if lane is not None and lane.sandbox is not None and not lane.marked:
+            with boundary(Phase.SETUP):
+                await lane.sandbox.mark()
+            lane.marked = True
         if self._job.agent_sandbox:
             with boundary(Phase.SETUP):
                 await self._job.benchmark.setup(context)
@@ -191,11 +222,14 @@ class TryRunner:
 
     async def _grade(self) -> Grade:
         job = self._job
-        sandbox = self._sandboxes[-1] if self._sandboxes else None
+        lane = job.lane.sandbox if job.lane is not None else None
+        sandbox = (self._sandboxes[-1] if self._sandboxes else lane) if job.grading is GradingMode.REUSE else None
         if job.grading is GradingMode.FRESH:
             self._emit(GradingQueued(job.attempt))
             await self._granted.wait()
+            self._backoff.reopen()
             sandbox = await self._open(Purpose.GRADE)
+            await self._backoff.close()
         context = GradingContext(
             task=job.task,
             answer=self._answer,
@@ -204,7 +238,7 @@ class TryRunner:
             notes=self._notes,
             log=self._log,
         )
-        return await self._phase(Phase.GRADE, job.limits.grade_seconds, lambda: self._ask_grader(context))
+        return await self._phases.run(Phase.GRADE, job.limits.grade_seconds, lambda: self._ask_grader(context))
 
     async def _ask_grader(self, context: GradingContext) -> Grade:
         try:
@@ -224,7 +258,8 @@ class TryRunner:
         labels = {**job.labels, "attempt": job.attempt, "try": str(job.try_number), "purpose": purpose.value}
         before = len(self._sandboxes)
         try:
-            return await self._phase(Phase.OPEN, job.limits.open_seconds, lambda: self._open_sandbox(labels))
+            asking = lambda: self._patience.repeat(lambda: self._open_sandbox(labels))  # noqa: E731
+            return await self._phases.run(Phase.OPEN, job.limits.open_seconds, asking)
         finally:
             if len(self._sandboxes) > before:  # also when it was made in the moment the try was cancelled
                 self._emit(SandboxOpened(job.attempt, job.try_number, str(self._sandboxes[-1].id), purpose))
@@ -253,14 +288,15 @@ class TryRunner:
             await shielded(self._release_all(), None)
 
     async def _release_all(self) -> None:
+        await self._backoff.close()
         session, self._session = self._session, None
         if session is not None:
             await self._let_go(session.close, "the harness session")
         while self._sandboxes:
             sandbox = self._sandboxes.pop()
-            started = self._phase_started(Phase.DISPOSE)
+            started = self._phases.started(Phase.DISPOSE)
             gone = await self._let_go(sandbox.dispose, f"sandbox {sandbox.id}")
-            self._phase_ended(Phase.DISPOSE, started)
+            self._phases.ended(Phase.DISPOSE, started)
             if gone:
                 self._emit(SandboxDisposed(self._job.attempt, str(sandbox.id)))
 
@@ -287,50 +323,16 @@ class TryRunner:
     ) -> Fault | None:
         """Run a phase whose failure does not stop the next: return a fatal fault, record any other."""
         try:
-            await self._phase(phase, limit, work)
+            await self._phases.run(phase, limit, work)
         except Fault as fault:
             if fault.issue.fatal:
                 return fault
             self._notes.add(fault.issue)
         return None
 
-    async def _phase(self, phase: Phase, limit: float | None, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run one phase within its limit. Raises `Fault`, `SkipTask` or `CancelledError`, nothing else.
-
-        The work is a task of its own: what ignores its cancellation is abandoned after a grace, and holds nobody.
-        """
-
-        async def guarded() -> T:
-            with boundary(phase):
-                return await work()
-
-        started = self._phase_started(phase)
-        task = asyncio.get_running_loop().create_task(guarded())
-        try:
-            async with asyncio.timeout(limit):
-                await asyncio.wait({task})
-        except TimeoutError as error:
-            ended = await end_task(task, PHASE_GRACE_SECONDS)
-            message = f"{phase} reached its limit of {limit:g} s" + ("" if ended else IGNORES_CANCELLATION)
-            raise Fault(_TIME_CODES[phase], message, phase=phase) from error
-        except asyncio.CancelledError:
-            if not await end_task(task, PHASE_GRACE_SECONDS):
-                self._log.logger.warning("%s%s", phase, IGNORES_CANCELLATION)
-            raise
-        finally:
-            self._phase_ended(phase, started)
-        return task.result()
-
-    def _phase_started(self, phase: Phase) -> float:
-        self._notes.phase = phase
-        self._emit(PhaseStarted(self._job.attempt, phase))
-        return self._clock.monotonic()
-
-    def _phase_ended(self, phase: Phase, started: float) -> None:
-        self._emit(PhaseEnded(self._job.attempt, phase, round(self._clock.monotonic() - started, 6)))
-
     def _fail(self, fault: Fault, error: BaseException | None = None) -> None:
         self._notes.add(fault.issue)
+        self._retry_after = self._retry_after or fault.retry_after
         cause = error or fault.__cause__
         if cause is not None:
             with suppress(Exception):  # a traceback is a courtesy: an exception whose text raises must not cost the try

@@ -34,6 +34,8 @@ import msgspec
 from proctor.model.attempt import Grade, Issue, Phase
 from proctor.model.events import (
     AttemptSealed,
+    BackoffEnded,
+    BackoffStarted,
     Event,
     GradingQueued,
     GradingStarted,
@@ -212,8 +214,8 @@ class AttemptFold:
         self.task, self.ordinal = event.task, event.ordinal
         self._sealed, self.ended_at = event, at
 
-    def _nothing(self, event: GradingQueued | GradingStarted, at: float) -> None:
-        """Waiting for permits leaves no trace in the result."""
+    def _nothing(self, event: GradingQueued | GradingStarted | BackoffStarted | BackoffEnded, at: float) -> None:
+        """Waiting leaves no trace in the result."""
 
     _STEPS: ClassVar[Mapping[type, Callable[..., None]]] = {
         TryStarted: _try_started,
@@ -222,8 +224,7 @@ class AttemptFold:
         PhaseStarted: _phase_started,
         PhaseEnded: _phase_ended,
         WorkCheckpointed: _work_checkpointed,
-        GradingQueued: _nothing,
-        GradingStarted: _nothing,
+        **dict.fromkeys((GradingQueued, GradingStarted, BackoffStarted, BackoffEnded), _nothing),
         IssueRaised: _issue_raised,
         TryEnded: _try_ended,
         AttemptSealed: _attempt_sealed,

@@ -72,6 +72,7 @@ class FakeSandbox:
         self.workdir = "/work"
         self.labels = dict(labels)
         self.files: dict[str, bytes] = {}
+        self._marked: dict[str, bytes] = {}
 
     async def exec(self, command: str | Sequence[str], **options: Any) -> Any:
         """Refuse: this fake runs nothing."""
@@ -96,6 +97,15 @@ class FakeSandbox:
         """Refuse: this fake copies nothing."""
         raise NotImplementedError("FakeSandbox copies nothing")
 
+    async def mark(self) -> None:
+        """Note the files."""
+        self._marked = dict(self.files)
+
+    async def reset(self) -> None:
+        """Bring the files back, after whatever the provider was told to do first."""
+        await self._provider.on_reset()
+        self.files = dict(self._marked)
+
     async def dispose(self) -> None:
         """Remove it from the provider's live ones, after whatever the provider was told to do first."""
         await self._provider.on_dispose()
@@ -109,10 +119,15 @@ class FakeProvider:
     remote = False
     recommended_concurrency: int | None = None
     default_limit: int | None = None
+    default_open_per_second = 0.0
+    exclusive = False
+    supports_reuse = True
+    lifetime_seconds: float | None = None
     warning: str | None = None
 
-    def __init__(self, on_open: Action = nothing, on_dispose: Action = nothing) -> None:
+    def __init__(self, on_open: Action = nothing, on_dispose: Action = nothing, on_reset: Action = nothing) -> None:
         self.on_open = on_open
+        self.on_reset = on_reset
         self.on_dispose = on_dispose
         self.live: dict[str, FakeSandbox] = {}
         self.opened = 0

@@ -1,334 +1,298 @@
 """An independent judge of a scheduler: it sees events and commands, and recounts everything from them alone.
 
 It shares no code with `core.scheduler` beyond the data, counts by names where that counts by vectors, and scans where
-that keeps heaps. Rules are those of spec 03; each check names its own.
+that keeps heaps. Rules are those of spec 03; each check names its own. The order among slots that may start is not
+judged here: for that there is a second scheduler to compare with.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from proctor.core.commands import CancelTry, Command, Finish, FinishRun, Seal, StartGrading, StartTry, StopDispatch
+from proctor.core.commands import CloseLane, Command, OpenLane, ResumeTry, StartGrading, StartTry
 from proctor.core.gates import GateLimits
-from proctor.core.plan import ExperimentPlan
-from proctor.model.attempt import GradingMode, Outcome, Phase, TryResult, Verdict
-from proctor.model.codes import CODES, Scope
+from proctor.core.schedule import ExperimentPlan
+from proctor.model.attempt import GradingMode, Phase
 from proctor.model.events import (
-    Completion,
+    BackoffEnded,
+    BackoffStarted,
     Event,
     GradingQueued,
     Interrupted,
+    LaneClosed,
+    Notice,
     PhaseEnded,
     PhaseStarted,
+    Purpose,
+    RunEvent,
     SandboxDisposed,
     SandboxOpened,
     StopReason,
+    StoreFailed,
     TryEnded,
     TryEvent,
 )
 from proctor.model.ids import AttemptId
+from proctor.testing.referee_books import BOX, Case, LaneBook, Ledger, Live, Place, Violation, is_of_provider, require
+from proctor.testing.referee_ends import Ends
+from proctor.testing.referee_gates import Startable
 
-
-class Violation(Exception):
-    """A rule was broken."""
-
-
-def require(holds: bool, message: str) -> None:
-    """Raise `Violation` unless something holds."""
-    if not holds:
-        raise Violation(message)
-
-
-@dataclass(slots=True)
-class _Live:
-    """An attempt in flight, as commands and events tell it."""
-
-    index: int
-    ordinal: int
-    task: int
-    gates: set[str]
-    cancelled: bool = False
-    graded_apart: bool = False
-    """Whether it was let go on to grading with a vector of its own."""
-    sandbox: str | None = None
-
-
-@dataclass(slots=True)
-class _Experiment:
-    plan: ExperimentPlan
-    queued: list[tuple[int, int]]
-    """(ordinal, task) of undispatched slots, in order."""
-    busy: Counter[int] = field(default_factory=Counter[int])
-    sealed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    stopped: dict[StopReason, int] = field(default_factory=dict[StopReason, int])
-    ends: list[TryResult] = field(default_factory=list[TryResult])
-    completion: Completion | None = None
+__all__ = ["Referee", "Violation", "require"]
 
 
 class Referee:
     """Judges one run of a scheduler, answer by answer."""
 
-    def __init__(self, plans: Sequence[ExperimentPlan], limits: GateLimits) -> None:
-        self._experiments = [_Experiment(plan, _all_slots(plan)) for plan in plans]
-        self._by_name = {experiment.plan.name: experiment for experiment in self._experiments}
-        self._limits: dict[str, int | None] = {"global": limits.task_concurrency}
-        for plan in plans:
-            self._limits[f"provider {plan.provider}"] = limits.providers.get(plan.provider) or None
-            self._limits[f"experiment {plan.name}"] = plan.max_concurrency
-        self._held: Counter[str] = Counter()
-        self._live: dict[AttemptId, _Live] = {}
-        self._gradings: list[AttemptId] = []
+    def __init__(self, plans: Sequence[ExperimentPlan], limits: GateLimits, *, patience: int = 100) -> None:
+        self._ledger = Ledger(plans, limits)
+        self._can = Startable(self._ledger)
+        self._ends = Ends(self._ledger)
+        self._exact = patience >= 100
+        """Whether no slot is ever held back for a claimant (O4)."""
         self._ids: set[AttemptId] = set()
-        self._interrupts = 0
-        self._broken = False  # a scope that is the whole invocation
-        self._finished = False
-        self._started = False
+        self._retried_last = False
+        self._opened_lane: str | None = None
 
     # --------------------------------------------------------------------------------------------------- seeing
 
-    def see(self, event: Event | None, commands: Sequence[Command]) -> None:
+    def see(self, event: Event | Notice | None, commands: Sequence[Command], now: float = 0.0) -> None:
         """Judge the answer to an event; None is the start."""
-        expected = list(commands)
-        if event is None:
-            self._started = True
-            self._expect_all_stopped(expected)
-        elif isinstance(event, Interrupted):
-            self._interrupted(expected)
-        elif isinstance(event, TryEnded):
-            self._try_ended(event, expected)
-        elif isinstance(event, TryEvent):
-            self._reported(event)
-        for command in expected:
+        ledger, ends = self._ledger, self._ends
+        ledger.now = now
+        ends.begin(event)
+        if isinstance(event, TryEnded):
+            ends.try_ended(event)
+        elif isinstance(event, LaneClosed):
+            self._lane_closed(event)
+        elif isinstance(event, RunEvent):
+            ends.of_run(event)
+        elif isinstance(event, TryEvent) and event.attempt in ledger.live:
+            self._reported(event, ledger.live[event.attempt])
+        elif event is None or isinstance(event, Interrupted | StoreFailed):
+            ends.cut(event)
+        for command in commands:
+            require(not ends.finished, f"{command} came after the end")
             self._command(command)
+        require(self._opened_lane is None, f"lane {self._opened_lane} was opened, and nothing starts in it")
+        ends.settle()
         self._settle()
 
     def end(self) -> None:
         """Judge the whole, after the last event (liveness, and every slot in exactly one place)."""
-        require(self._finished, "nothing more can happen, and the scheduler has not finished")
-        require(not self._live and not +self._held, f"left at the end: {self._live}, {+self._held}")
-        for experiment in self._experiments:
-            number = len(experiment.sealed) + sum(experiment.stopped.values())
-            plan = experiment.plan
-            require(number == plan.slots, f"{number} of {plan.slots} slots of {plan.name} came to an end")
+        ledger = self._ledger
+        require(self._ends.finished, "nothing more can happen, and the scheduler has not finished")
+        require(not ledger.live and not +ledger.held, f"left at the end: {ledger.live}, {+ledger.held}")
+        require(not ledger.lanes, f"left at the end: {ledger.lanes}")
+        for case in ledger.cases:
+            number = len(case.sealed) + sum(case.stopped.values())
+            require(number == case.plan.slots, f"{number} of {case.plan.slots} slots of {case.plan.name} ended")
 
-    def _reported(self, event: TryEvent) -> None:
-        live = self._live.get(event.attempt)
-        if live is None:
-            return  # a late disposal, or the scheduler would have refused it
-        plan = self._experiments[live.index].plan
-        provider = f"provider {plan.provider}"
+    def _reported(self, event: TryEvent, live: Live) -> None:
+        plan = self._ledger.plan_of(live)
+        if isinstance(event, SandboxDisposed):
+            if live.sandbox == event.sandbox:
+                live.sandbox = None
+            return
+        require(not live.between, f"{event} between two tries")
         if isinstance(event, PhaseStarted):
-            require("global" in live.gates, f"G1: {event} without a global permit")
+            dying = event.phase is Phase.DISPOSE and live.where in ("backing off", "resuming")
+            require("global" in live.gates or live.cancelled or dying, f"G1: {event} without a global permit")
         if isinstance(event, SandboxOpened):
-            require(provider in live.gates, f"G3: {event} without a permit of its provider")
-            require(live.sandbox is None, f"{event}, with another one still open")
-            live.sandbox = event.sandbox
-            open_now = sum(
-                other.sandbox is not None and self._experiments[other.index].plan.provider == plan.provider
-                for other in self._live.values()
-            )
-            require(open_now <= (self._limits[provider] or open_now), f"G3: {open_now} sandboxes at {plan.provider}")
-        disposed = isinstance(event, PhaseEnded) and event.phase is Phase.DISPOSE
-        if disposed or isinstance(event, SandboxDisposed):
+            self._opened(event, live)
+        if isinstance(event, PhaseEnded) and event.phase is Phase.DISPOSE:
             live.sandbox = None
-        if live.cancelled:
-            return
-        if disposed and plan.grading is not GradingMode.REUSE and not live.graded_apart:
-            self._give(live, {provider})
-        if isinstance(event, GradingQueued):
-            self._give(live, {provider, "global"})
-            self._gradings.append(event.attempt)
+        waits = live.where in ("backing off", "resuming") and not isinstance(event, BackoffEnded)
+        if not live.cancelled and not waits:
+            self._held_when(event, live, plan)
 
-    def _give(self, live: _Live, gates: set[str]) -> None:
-        given = gates & live.gates
-        self._held.subtract(given)
-        live.gates -= given
+    def _opened(self, event: SandboxOpened, live: Live) -> None:
+        ledger, plan = self._ledger, self._ledger.plan_of(live)
+        provider = f"provider {plan.graded_at if event.purpose is Purpose.GRADE else plan.provider}"
+        owner = ledger.lanes[live.lane] if live.lane is not None else live
+        require(owner.gates[provider] > 0, f"G3: {event} without a permit of its provider")
+        require(live.sandbox is None, f"{event}, with another one still open")
+        if live.lane is None:
+            live.sandbox = event.sandbox
 
-    def _take(self, live: _Live, gates: set[str]) -> None:
-        live.gates |= gates
-        self._held.update(gates)
-        for gate in gates:
-            limit = self._limits[gate]
-            require(limit is None or self._held[gate] <= limit, f"{gate} is above its limit of {limit}")
+    def _held_when(self, event: TryEvent, live: Live, plan: ExperimentPlan) -> None:
+        """Count what goes back, by the table "what is held when"."""
+        ledger = self._ledger
+        match event:
+            case BackoffStarted():
+                live.before, live.where = live.where, "backing off"
+                graded = live.before == "grading"
+                provider = plan.graded_at if graded else plan.provider
+                refused = is_of_provider(event.code)
+                model = (plan.judge or plan.model) if graded else plan.model
+                live.refused_open = provider if refused else None
+                live.endpoint = f"provider {provider}" if refused or model is None else f"model {model}"
+                ledger.give(live, ["global"])
+            case BackoffEnded():
+                live.where = "resuming"
+            case GradingQueued():
+                live.where = "waiting for grading"
+                ledger.give(live, ["global", "model ", *BOX])
+            case PhaseStarted(_, Phase.DISPOSE):
+                ledger.give(live, ["model "])
+            case PhaseStarted(_, Phase.GRADE) if plan.grading is GradingMode.NONE and live.where != "grading":
+                ledger.give(live, ["model ", *BOX])
+            case PhaseEnded(_, Phase.DISPOSE) if plan.grading is not GradingMode.REUSE and live.where != "grading":
+                ledger.give(live, ["model ", *BOX])
+            case _:
+                pass
 
-    def _try_ended(self, event: TryEnded, expected: list[Command]) -> None:
-        live = self._live.pop(event.attempt)
-        experiment = self._experiments[live.index]
-        self._give(live, set(live.gates))
-        experiment.busy[live.task] -= 1
-        if event.attempt in self._gradings:
-            self._gradings.remove(event.attempt)
-        require(bool(expected) and isinstance(expected[0], Seal), f"{event} was not answered by a seal first")
-        seal = expected.pop(0)
-        assert isinstance(seal, Seal)
-        verdict, score = _verdict(event.result)
-        slot = experiment.plan.slot(live.task, live.ordinal)
-        require(seal == Seal(event.attempt, slot, verdict, score, 1), f"{event} was sealed as {seal}")
-        place = (live.ordinal, live.task)
-        require(place not in experiment.sealed, f"{slot} was sealed twice")
-        experiment.sealed.add(place)
-        experiment.ends.append(event.result)
-        codes = {issue.code for issue in event.result.issues}
-        if codes & {"store.full", "internal"}:
-            self._broken = True
-            self._expect_stops(expected, StopReason.SCOPE_STOPPED if "internal" in codes else StopReason.DISK)
-        elif _must_stop(experiment.ends) and experiment.queued:
-            self._expect_stop(expected, experiment, StopReason.SCOPE_STOPPED)
-
-    def _interrupted(self, expected: list[Command]) -> None:
-        self._interrupts += not self._finished
-        if self._interrupts > 1 or self._finished or not self._started:
-            require(not expected, f"an interrupt that changes nothing was answered by {expected}")
-            return
-        self._expect_all_stopped(expected)
-        for attempt, live in self._live.items():
-            require(
-                bool(expected) and expected.pop(0) == CancelTry(attempt), f"@{attempt} was not cancelled in its turn"
-            )
-            live.cancelled = True
-        self._gradings.clear()
-
-    def _expect_all_stopped(self, expected: list[Command]) -> None:
-        if self._interrupts:
-            self._expect_stops(expected, StopReason.INTERRUPT)
-
-    def _expect_stops(self, expected: list[Command], reason: StopReason) -> None:
-        for experiment in self._experiments:
-            if experiment.queued:
-                self._expect_stop(expected, experiment, reason)
-
-    def _expect_stop(self, expected: list[Command], experiment: _Experiment, reason: StopReason) -> None:
-        number = len(experiment.queued)
-        stop = StopDispatch(experiment.plan.name, reason, number)
-        require(bool(expected) and expected.pop(0) == stop, f"expected {stop}")
-        experiment.queued.clear()
-        experiment.stopped[reason] = experiment.stopped.get(reason, 0) + number
+    def _lane_closed(self, event: LaneClosed) -> None:
+        lane = self._ledger.lanes[event.lane]
+        require(lane.closing, f"{event}, and nobody closed it")
+        if lane.attempt is None:
+            self._ledger.give_all(lane)
+            del self._ledger.lanes[event.lane]
+        else:
+            lane.gone = True
 
     # ------------------------------------------------------------------------------------------------- commands
 
     def _command(self, command: Command) -> None:
-        require(not self._finished, f"{command} came after the end")
-        if isinstance(command, StartTry):
-            self._start_try(command)
-        elif isinstance(command, StartGrading):
-            self._start_grading(command)
-        elif isinstance(command, FinishRun):
-            self._finish_run(command)
-        elif isinstance(command, Finish):
-            require(all(e.completion for e in self._experiments), "finished before all runs were")
-            self._finished = True
-        else:
-            raise Violation(f"{command} has no reason")
+        match command:
+            case StartTry(attempt, _, number):
+                if number == 1:
+                    require(attempt not in self._ids, f"{command} uses an id again")
+                    self._ids.add(attempt)
+                    self._start_first(command)
+                else:
+                    self._start_again(command)
+                require(self._opened_lane is None, f"{command} does not use lane {self._opened_lane}")
+            case StartGrading(attempt):
+                self._start_grading(command, self._ledger.live[attempt])
+            case ResumeTry(attempt):
+                self._resume(command, self._ledger.live[attempt])
+            case OpenLane(lane):
+                require(self._opened_lane is None and lane not in self._ledger.lanes, f"{command} comes twice")
+                self._opened_lane = lane
+            case CloseLane(lane):
+                book = self._ledger.lanes[lane]
+                running = book.attempt is not None and not self._ledger.live[book.attempt].between
+                require(not running and not book.closing, f"{command} while something runs in it")
+                book.closing = True
+            case _:
+                self._ends.command(command)
 
-    def _start_try(self, command: StartTry) -> None:
-        require(command.attempt not in self._ids, f"{command} uses an id again")
-        require(command.try_number == 1, f"{command} is no first try")
-        require(self._next_grading() is None, f"{command} went before a grading that fits")
-        self._ids.add(command.attempt)
-        first = self._next_slot()
-        if first is None:
-            raise Violation(f"{command} cannot start under the gates")
-        index, ordinal, task = first
-        experiment = self._experiments[index]
-        slot = experiment.plan.slot(task, ordinal)
-        require(command.slot == slot, f"order: {command} started, {slot.experiment} {slot} was first")
-        experiment.queued.remove((ordinal, task))
-        experiment.busy[task] += 1
-        live = self._live[command.attempt] = _Live(index, ordinal, task, set())
-        self._take(live, self._vector(experiment.plan, task))
+    def _case_of(self, command: StartTry) -> tuple[Case, Place]:
+        case = self._ledger.by_name[command.slot.experiment]
+        return case, (command.slot.ordinal, case.plan.task_ids.index(command.slot.task))
 
-    def _start_grading(self, command: StartGrading) -> None:
-        first = self._next_grading()
-        require(command.attempt == first, f"{command}, and @{first} was first")
-        self._gradings.remove(command.attempt)
-        live = self._live[command.attempt]
-        live.graded_apart = True
-        self._take(live, {"global", f"provider {self._experiments[live.index].plan.provider}"})
+    def _pace(self, command: Command, plan: ExperimentPlan, opens: str | None, models: Sequence[str | None]) -> None:
+        paces: dict[str, float] = {}
+        for model in (None, *models):
+            paces |= self._ledger.paces(plan, opens, model)
+        require(self._ledger.in_pace(paces), f"G4, G11: {command} is ahead of its pace {paces}")
+        self._ledger.paced.update(dict.fromkeys(paces, self._ledger.now))
 
-    def _finish_run(self, command: FinishRun) -> None:
-        experiment = self._by_name[command.experiment]
-        name = experiment.plan.name
-        require(experiment.completion is None, f"{name} was finished twice")
-        in_flight = [live for live in self._live.values() if self._experiments[live.index] is experiment]
-        require(not in_flight and not experiment.queued, f"{name} was finished with something left to do")
-        right = Completion.STOPPED if experiment.stopped else Completion.COMPLETE
-        right = Completion.INTERRUPTED if self._interrupts else right
-        require(command.completion is right, f"{command} should be {right}")
-        experiment.completion = command.completion
+    def _before_others(self, command: Command, *, gradings: bool = True) -> None:
+        resume = self._can.resume()
+        require(resume is None, f"B1: {command} went before the resume of @{resume}")
+        if gradings:
+            grading = self._can.grading()
+            require(grading is None, f"B1: {command} went before the grading of @{grading}")
 
-    # ----------------------------------------------------------------------------------------------- the gates
+    def _start_first(self, command: StartTry) -> None:
+        ledger = self._ledger
+        case, place = self._case_of(command)
+        plan, task = case.plan, place[1]
+        self._before_others(command)
+        require(self._can.retry() is None or self._retried_last, f"B1: {command} went before a retry")
+        require(case.stage == "open", f"G8, G9: {command}, and the experiment is {case.stage}")
+        require(place in case.queued, f"{command} is of no queued slot")
+        others = sum(not live.between for _, live in ledger.of_case(case))
+        require(ledger.allows(case, others), f"E4: {command} is above the budget")
+        if self._can.is_speculative(case, task):
+            other = self._can.slot(speculative=False)
+            require(other is None or not self._exact, f"E3: {command} went before {other}")
+        pool = ledger.pool_of(case, task)
+        require((pool is None) == (command.lane is None), f"L1: {command} is in the wrong place")
+        case.queued.remove(place)
+        live = ledger.live[command.attempt] = Live(case.index, *place, Counter(), lane=command.lane)
+        if pool is None:
+            ledger.take(live, Counter({f"experiment {plan.name}": 1}))
+        self._execute(command, live, plan, pool)
+        self._retried_last = False
 
-    def _room(self, gate: str) -> bool:
-        limit = self._limits[gate]
-        return limit is None or self._held[gate] < limit
+    def _execute(self, command: StartTry, live: Live, plan: ExperimentPlan, pool: str | None) -> None:
+        ledger = self._ledger
+        lane_id, opens = command.lane, plan.provider if plan.agent_sandbox[live.task] else None
+        if lane_id is not None and pool is not None:
+            if self._opened_lane == lane_id:
+                lane = ledger.lanes[lane_id] = LaneBook(live.index, pool, Counter(), ledger.now)
+                ledger.take(lane, ledger.lane_box(plan, live.task))
+            else:
+                opens = None
+                lane = ledger.lanes[lane_id]
+                require(lane.pool == pool, f"L1: {command} shares a lane with another environment")
+                require(lane.attempt in (None, command.attempt) and not lane.closing, f"G7: {command} in a busy lane")
+            lane.attempt = command.attempt
+            self._opened_lane = None
+        models = (plan.model, plan.judge) if plan.grading is GradingMode.REUSE else (plan.model,)
+        used = {f"model {name}" for name in models if name} | ({f"provider {opens}"} if opens else set[str]())
+        require(ledger.endpoint_free(used), f"B2: {command} uses an endpoint on which all back off")
+        self._pace(command, plan, opens, models)
+        ledger.take(live, ledger.executing(plan, live.task, lane=lane_id is not None))
+        live.where, live.try_number = "executing", command.try_number
 
-    def _vector(self, plan: ExperimentPlan, task: int) -> set[str]:
-        gates = {"global", f"experiment {plan.name}"}
-        return gates | {f"provider {plan.provider}"} if plan.agent_sandbox[task] else gates
+    def _start_again(self, command: StartTry) -> None:
+        ledger = self._ledger
+        live = ledger.live[command.attempt]
+        case, place = self._case_of(command)
+        require((case.index, *place) == (live.index, live.ordinal, live.task), f"{command} is of another slot")
+        require(live.between and not live.cancelled, f"B3: {command} before the try before has ended")
+        require(command.try_number == live.try_number + 1 <= 1 + case.plan.retry.max_retries, f"T1: {command}")
+        require(ledger.now >= live.earliest - 1e-6, f"B4: {command} at {ledger.now}, not before {live.earliest}")
+        self._before_others(command)
+        if self._retried_last and self._exact:
+            other = self._can.slot(speculative=False, other_than=live.index)
+            require(other is None, f"B1: {command} is the second retry in a row, and {other} could start")
+        others = sum(not each.between for _, each in ledger.of_case(case))
+        require(ledger.allows(case, others), f"E4: {command} is above the budget")
+        pool = ledger.pool_of(case, live.task)
+        if live.lane is not None and command.lane != live.lane:
+            old = ledger.lanes.pop(live.lane)
+            require(old.gone, f"L2: {command} left its lane")
+            ledger.give_all(old)
+        live.lane = command.lane
+        self._execute(command, live, case.plan, pool)
+        live.last = None
+        self._retried_last = True
 
-    def _next_grading(self) -> AttemptId | None:
-        """Return the first grading in order of arrival that fits (O3)."""
-        if not self._room("global"):
-            return None
-        for attempt in self._gradings:
-            if self._room(f"provider {self._experiments[self._live[attempt].index].plan.provider}"):
-                return attempt
-        return None
+    def _start_grading(self, command: StartGrading, live: Live) -> None:
+        plan = self._ledger.plan_of(live)
+        require(live.where == "waiting for grading" and not live.cancelled, f"{command} was not asked for")
+        self._before_others(command, gradings=False)
+        require(self._can.grading_fits(live), f"{command} does not fit")
+        self._pace(command, plan, plan.graded_at if plan.grading is GradingMode.FRESH else None, (plan.judge,))
+        self._ledger.take(live, self._ledger.grading(plan, live.task, lane=live.lane is not None))
+        live.where = "grading"
 
-    def _next_slot(self) -> tuple[int, int, int] | None:
-        return next(self._startable(), None)
+    def _resume(self, command: ResumeTry, live: Live) -> None:
+        require(live.where == "resuming" and not live.cancelled, f"{command} was not asked for")
+        self._pace(command, self._ledger.plan_of(live), live.refused_open, ())
+        self._ledger.take(live, Counter({"global": 1}))
+        live.where, live.endpoint, live.refused_open = live.before, None, None
 
-    def _startable(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (experiment, ordinal, task) of all slots that could start now, in order."""
-        if not self._room("global"):
-            return
-        for index, experiment in enumerate(self._experiments):
-            plan = experiment.plan
-            if not experiment.queued or not self._room(f"experiment {plan.name}"):
-                continue
-            provider = self._room(f"provider {plan.provider}")
-            for ordinal, task in experiment.queued:
-                free = plan.isolated or not experiment.busy[task]
-                if free and (provider or not plan.agent_sandbox[task]):
-                    yield index, ordinal, task
+    # ------------------------------------------------------------------------------------------- between events
 
     def _settle(self) -> None:
         """Judge the state between two events."""
-        for experiment in self._experiments:
-            plan = experiment.plan
-            overlap = max(experiment.busy.values(), default=0)
-            require(plan.isolated or overlap <= 1, f"G6: attempts of one task of {plan.name} overlap")
-        if self._started and not self._interrupts:
-            slot, grading = self._next_slot(), self._next_grading()
-            require(slot is None and grading is None, f"O3: {slot or grading} could start, and nothing did")
-
-
-def _all_slots(plan: ExperimentPlan) -> list[tuple[int, int]]:
-    return [(ordinal, task) for ordinal in range(plan.attempts) for task in range(len(plan.task_ids))]
-
-
-def _verdict(result: TryResult) -> tuple[Verdict, float | None]:
-    if result.outcome is Outcome.CANCELLED:
-        return Verdict.CANCELLED, None
-    if result.outcome is Outcome.SKIPPED:
-        return Verdict.SKIPPED, None
-    if result.grade is None:
-        return Verdict.ERRORED, None
-    return (Verdict.PASSED if result.grade.solved else Verdict.FAILED), result.grade.score
-
-
-def _must_stop(ends: Sequence[TryResult]) -> bool:
-    """Say whether the last ends of an experiment stop the rest of it: three in a row, or one of its own scope."""
-    last = ends[-1]
-    if any(CODES[issue.code].scope is Scope.EXPERIMENT for issue in last.issues):
-        return True
-    telling = [end for end in ends if _repeatable(end) or end.outcome in (Outcome.GRADED, Outcome.BROKEN)]
-    codes = [_repeatable(end) for end in telling[-3:]]
-    return bool(telling) and telling[-1] is last and len(codes) == 3 and len(set(codes)) == 1 and codes[0] is not None
-
-
-def _repeatable(end: TryResult) -> str | None:
-    repeated = (Scope.PROVIDER, Scope.MODEL)
-    return next((issue.code for issue in end.issues if CODES[issue.code].scope in repeated), None)
+        ledger = self._ledger
+        for case in ledger.cases:
+            overlap = max(Counter(live.task for _, live in ledger.of_case(case)).values(), default=0)
+            require(case.plan.isolated or overlap <= 1, f"G6: attempts of one task of {case.plan.name} overlap")
+        if not self._ends.started or self._ends.reason_of_all in (StopReason.INTERRUPT, StopReason.DISK):
+            return
+        for kind, found in (
+            ("resume", self._can.resume()), ("grading", self._can.grading()), ("retry", self._can.retry()),
+        ):  # fmt: skip
+            require(found is None, f"O3: {kind} of @{found} could start, and nothing did")
+        if self._exact:
+            for speculative in (False, True):
+                slot = self._can.slot(speculative=speculative)
+                require(slot is None, f"O3: {slot} could start, and nothing did")

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from proctor.core.commands import Command, FinishRun, Seal, StopDispatch
-from proctor.core.gates import GateLimits
-from proctor.core.plan import ExperimentPlan
+from proctor.core.commands import Command, FinishRun, Seal, StartTry, StopDispatch
 from proctor.core.scheduler import Scheduler
-from proctor.model.events import Event, Interrupted
+from proctor.model.events import Event, Interrupted, Notice
 from proctor.model.ids import AttemptId
 from proctor.testing.referee import Referee, Violation
 from proctor.testing.virtual_runtime import Runtime
@@ -35,7 +34,7 @@ class Decides(Protocol):
         """Return the first commands."""
         ...
 
-    def handle(self, event: Event, *, now: float) -> list[Command]:
+    def handle(self, event: Event | Notice, *, now: float) -> list[Command]:
         """Return what follows from an event."""
         ...
 
@@ -49,7 +48,9 @@ class Report:
     """What happened in one world: every event and command in order, and how many of each kind."""
 
     seed: int
-    log: list[tuple[float, Event | Command]] = field(default_factory=list[tuple[float, Event | Command]])
+    log: list[tuple[float, Event | Notice | Command]] = field(
+        default_factory=list[tuple[float, Event | Notice | Command]]
+    )
     seen: Counter[str] = field(default_factory=Counter[str])
 
     def story(self) -> str:
@@ -57,10 +58,16 @@ class Report:
         return "\n".join(f"{at:9.3f}  {'' if isinstance(i, Command) else '    '}{i}" for at, i in self.log)
 
 
-MakeScheduler = Callable[[Sequence[ExperimentPlan], GateLimits, Callable[[], AttemptId]], Decides]
+MakeScheduler = Callable[[World, Callable[[], AttemptId]], Decides]
 
 
-def simulate(world: World, make: MakeScheduler = Scheduler) -> Report:
+def real(world: World, mint: Callable[[], AttemptId]) -> Decides:
+    """Make the scheduler that proctor uses."""
+    jitter = random.Random(f"jitter {world.seed}").random  # noqa: S311
+    return Scheduler(world.plans, world.limits, mint, jitter=jitter, patience=world.patience)
+
+
+def simulate(world: World, make: MakeScheduler = real) -> Report:
     """Run a world to its end and return what happened; raises `Violation` with the story where a rule is broken."""
     report = Report(world.seed)
     try:
@@ -73,17 +80,17 @@ def simulate(world: World, make: MakeScheduler = Scheduler) -> Report:
 
 def _simulate(world: World, make: MakeScheduler, report: Report) -> None:
     minted = itertools.count()
-    scheduler = make(world.plans, world.limits, lambda: f"a{next(minted)}")
-    runtime, referee = Runtime(world), Referee(world.plans, world.limits)
+    scheduler = make(world, lambda: f"a{next(minted)}")
+    runtime, referee = Runtime(world), Referee(world.plans, world.limits, patience=world.patience)
 
-    def carry_out(event: Event | None, commands: list[Command]) -> None:
+    def carry_out(event: Event | Notice | None, commands: list[Command]) -> None:
         for command in commands:
             report.log.append((runtime.now, command))
             echo = runtime.obey(command)
             if world.echo and echo is not None and scheduler.handle(echo, now=runtime.now):
                 raise Violation(f"{echo} is an echo and was answered")
         scheduler.validate()
-        referee.see(event, commands)
+        referee.see(event, commands, runtime.now)
 
     for _ in (at for at in world.interrupts if at < 0):
         early = Interrupted(2)
@@ -98,9 +105,11 @@ def _simulate(world: World, make: MakeScheduler, report: Report) -> None:
         report.seen[_name(item)] += 1
 
 
-def _name(item: Event | Command) -> str:
+def _name(item: Event | Notice | Command) -> str:
     if isinstance(item, Seal):
-        return f"sealed {item.verdict}"
+        return f"sealed {item.verdict}" if item.tries else "given up"
+    if isinstance(item, StartTry) and item.try_number > 1:
+        return "retry"
     if isinstance(item, StopDispatch):
         return f"stopped: {item.reason}"
     return f"run {item.completion}" if isinstance(item, FinishRun) else type(item).__name__

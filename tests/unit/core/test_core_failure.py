@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.core.failure import FINAL, RETRY, STOP_RULES, Reach, Stop, Streak, after_try, is_permanent, stop_rule
+from proctor.core.failure import FINAL, RETRY, STOP_RULES, Reach, after_try, furthest, is_permanent, stop_rule
 from proctor.model.attempt import Grade, Issue, Outcome, TryResult, issue_of
 from proctor.model.codes import CODES, Owner, Scope, Severity
-from proctor.model.events import StopReason
 
 PASSED = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0))
 WRONG = TryResult(Outcome.GRADED, Grade(solved=False, score=0.0))
 
-AT_ONCE = {
-    "experiment.setup_failed": (Reach.EXPERIMENT, StopReason.SCOPE_STOPPED),
-    "experiment.fatal": (Reach.EXPERIMENT, StopReason.SCOPE_STOPPED),
-    "store.full": (Reach.INVOCATION, StopReason.DISK),
-    "internal": (Reach.INVOCATION, StopReason.SCOPE_STOPPED),
+REACH = {
+    "experiment.setup_failed": Reach.EXPERIMENT,
+    "experiment.fatal": Reach.EXPERIMENT,
+    "task.fatal": Reach.TASK,
+    "image.missing": Reach.IMAGE,
+    "image.build_failed": Reach.IMAGE,
+    "image.build_stalled": Reach.IMAGE,
+    "store.full": Reach.INVOCATION,
+    "internal": Reach.INVOCATION,
+    "provider.unavailable": Reach.ENDPOINT,
+    "model.refused_auth": Reach.ENDPOINT,
+    "model.payment": Reach.ENDPOINT,
+    "model.not_found": Reach.ENDPOINT,
 }
-AFTER_THREE = {"provider.unavailable", "model.refused_auth", "model.payment", "model.not_found"}
 
 
 def broken(*codes: str) -> TryResult:
@@ -56,19 +62,20 @@ def test_a_code_that_the_table_does_not_have_concerns_its_attempt_alone():
     issue = Issue("vendor.own", "?", Severity.FATAL, Owner.HARNESS)
     result = TryResult(Outcome.BROKEN, issues=(issue,))
     assert after_try(result, 1, max_retries=1) == RETRY
-    assert Streak().observe(result) is None
+    assert furthest(result, endpoint=False) is None
+    assert furthest(result, endpoint=True) is None
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_what_a_code_stops(code):
-    streak = Streak()
-    first, second, third = (streak.observe(broken(code)) for _ in range(3))
-    if code in AT_ONCE:
-        assert first == second == third == Stop(*AT_ONCE[code], code)
-    elif code in AFTER_THREE:
-        assert (first, second, third) == (None, None, Stop(Reach.EXPERIMENT, StopReason.SCOPE_STOPPED, code))
-    else:
-        assert (first, second, third) == (None, None, None)
+    rule = stop_rule(issue_of(code, ""))
+    assert (rule and rule.reach) == REACH.get(code)
+    if rule is not None:
+        assert rule.repeated == (rule.reach is Reach.ENDPOINT)
+        assert rule.errored == (rule.reach in (Reach.TASK, Reach.IMAGE, Reach.EXPERIMENT))
+    assert furthest(broken(code), endpoint=code in REACH and REACH[code] is Reach.ENDPOINT) == (
+        None if rule is None else (rule, issue_of(code, "on purpose"))
+    )
 
 
 def test_every_scope_is_decided():
@@ -82,32 +89,25 @@ def test_only_permanent_fatal_issues_stop_anything():
     assert stop_rule(issue_of("provider.lost", "")) is None
 
 
-@pytest.mark.parametrize("between", [WRONG, PASSED, broken("harness.crashed"), broken("model.not_found")])
-def test_another_end_or_another_code_starts_the_row_anew(between):
-    streak = Streak()
-    ends = [broken("model.payment")] * 2 + [between] + [broken("model.payment")] * 2
-    assert [streak.observe(end) for end in ends] == [None] * 5
-    assert streak.observe(broken("model.payment")) is not None
-
-
-@pytest.mark.parametrize("between", [TryResult(Outcome.CANCELLED), TryResult(Outcome.SKIPPED)])
-def test_a_cancelled_or_skipped_try_says_nothing(between):
-    streak = Streak()
-    ends = [broken("model.payment"), between, broken("model.payment"), between]
-    assert [streak.observe(end) for end in ends] == [None] * 4
-    assert streak.observe(broken("model.payment")) is not None
-
-
-@pytest.mark.parametrize("codes", [("model.payment", "store.full"), ("store.full", "model.payment")])
+@pytest.mark.parametrize("codes", [("task.fatal", "store.full"), ("store.full", "experiment.fatal", "image.missing")])
 def test_of_several_issues_the_one_that_reaches_furthest_decides(codes):
-    assert Streak().observe(broken(*codes)) == Stop(Reach.INVOCATION, StopReason.DISK, "store.full")
+    found = furthest(broken(*codes), endpoint=False)
+    assert found is not None
+    assert (found[0].reach, found[1].code) == (Reach.INVOCATION, "store.full")
 
 
-def test_of_several_issues_of_an_experiment_the_one_that_stops_at_once_decides():
-    stop = Streak().observe(broken("model.payment", "experiment.fatal"))
-    assert stop == Stop(Reach.EXPERIMENT, StopReason.SCOPE_STOPPED, "experiment.fatal")
+@pytest.mark.parametrize(
+    ("patterns", "again"),
+    [((), False), (("limit",), True), (("^harness",), True), (("so many steps$",), True), (("nothing",), False)],
+)
+def test_T6_an_error_is_retried_where_a_pattern_matches_its_code_or_message(patterns, again):
+    issues = (issue_of("harness.limit", "so many steps"), issue_of("output.truncated", "limit"))
+    result = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0), issues=issues)
+    assert after_try(result, 1, max_retries=1, patterns=patterns) == (RETRY if again else FINAL)
+    assert after_try(result, 1, patterns=patterns) == FINAL
 
 
-def test_a_full_disk_while_cancelling_still_counts():
-    result = TryResult(Outcome.CANCELLED, issues=(issue_of("store.full", ""),))
-    assert Streak().observe(result) == Stop(Reach.INVOCATION, StopReason.DISK, "store.full")
+def test_T6_a_permanent_error_and_a_warning_are_retried_by_no_pattern():
+    issues = (issue_of("grade.time", "m"), issue_of("output.truncated", "m"))
+    result = TryResult(Outcome.GRADED, Grade(solved=False, score=0.0), issues=issues)
+    assert after_try(result, 1, max_retries=1, patterns=(".",)) == FINAL

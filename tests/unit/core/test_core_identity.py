@@ -24,11 +24,12 @@ from proctor.model.spec import (
     ModelSpec,
     Reference,
     Resources,
+    RetrySpec,
     Task,
     TimeLimits,
 )
 
-DECLARED = (Experiment, Component, ModelSpec, EnvironmentSpec, Resources, Task, Reference, TimeLimits)
+DECLARED = (Experiment, RetrySpec, Component, ModelSpec, EnvironmentSpec, Resources, Task, Reference, TimeLimits)
 
 MODEL = ModelSpec("openai/gpt-x", "https://api.example.com:8443/v1", "secret", None, {"temperature": 0})
 ENVIRONMENT = EnvironmentSpec("docker", "python:3.12", {"A": "1"}, Resources(1.0, 1024), "none")
@@ -79,6 +80,15 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Experiment, "grading"): replaced(EXPERIMENT, grading=GradingMode.FRESH),
     (Experiment, "limits"): replaced(EXPERIMENT, limits=TimeLimits(agent_seconds=1.0)),
     (Experiment, "flags"): replaced(EXPERIMENT, flags={"f": 2}),
+    (Experiment, "retry"): replaced(EXPERIMENT, retry=RetrySpec(3)),
+    (Experiment, "early_exit"): replaced(EXPERIMENT, early_exit=True),
+    (Experiment, "budget_usd"): replaced(EXPERIMENT, budget_usd=1.0),
+    (Experiment, "expected_cost_usd"): replaced(EXPERIMENT, expected_cost_usd=1.0),
+    (Experiment, "stop_on_repeated"): replaced(EXPERIMENT, stop_on_repeated=0),
+    (Experiment, "setup"): replaced(EXPERIMENT, setup="hooks:setup"),
+    (Experiment, "teardown"): replaced(EXPERIMENT, teardown="hooks:teardown"),
+    (Experiment, "shared_state_key"): replaced(EXPERIMENT, shared_state_key="key"),
+    (Experiment, "sandbox_reuse"): replaced(EXPERIMENT, sandbox_reuse=True),
     (Component, "id"): replaced(EXPERIMENT, harness=Component("g", {"system": "x"})),
     (Component, "params"): replaced(EXPERIMENT, harness=Component("h", {"system": "y"})),
     (ModelSpec, "id"): with_model(id="openai/gpt-y"),
@@ -86,6 +96,8 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (ModelSpec, "api_key"): with_model(api_key="another"),
     (ModelSpec, "identity"): with_model(identity="house model"),
     (ModelSpec, "params"): with_model(params={"temperature": 1}),
+    (ModelSpec, "max_connections"): with_model(max_connections=1),
+    (ModelSpec, "requests_per_minute"): with_model(requests_per_minute=1.0),
     (EnvironmentSpec, "provider"): with_environment(provider="local"),
     (EnvironmentSpec, "image"): with_environment(image=None),
     (EnvironmentSpec, "env"): with_environment(env={"A": "2"}),
@@ -106,6 +118,10 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     **{
         (TimeLimits, field.name): replaced(EXPERIMENT, limits=replaced(TimeLimits(), **{field.name: 7.0}))
         for field in dataclasses.fields(TimeLimits)
+    },
+    **{
+        (RetrySpec, field.name): replaced(EXPERIMENT, retry=replaced(RetrySpec(), **{field.name: 7}))
+        for field in dataclasses.fields(RetrySpec)
     },
 }
 """Each declared field changed once."""

@@ -28,10 +28,11 @@ from proctor.model.events import (
 )
 from proctor.model.spec import EnvironmentSpec, TimeLimits
 from proctor.report.view import RunView
-from proctor.runtime import try_runner
-from proctor.runtime.loop import Loop, Shown
+from proctor.runtime import phases
+from proctor.runtime.job import TryJob
+from proctor.runtime.loop import Loop
+from proctor.runtime.publisher import Shown
 from proctor.runtime.redact import Redactor
-from proctor.runtime.try_runner import TryJob
 from proctor.testing.fakes import (
     FakeBenchmark,
     FakeClock,
@@ -265,7 +266,7 @@ def test_a_bug_in_a_commit_ends_the_run_loudly() -> None:
 
 
 def test_05_a_harness_that_ignores_cancellation_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(try_runner, "PHASE_GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(phases, "PHASE_GRACE_SECONDS", 0.02)
     over = asyncio.Event()
 
     async def stubborn() -> str:

@@ -22,8 +22,9 @@ from proctor.model.events import (
     WorkCheckpointed,
 )
 from proctor.model.spec import EnvironmentSpec, TimeLimits
+from proctor.runtime.job import TryJob
 from proctor.runtime.redact import Redactor
-from proctor.runtime.try_runner import TryJob, TryRunner
+from proctor.runtime.try_runner import TryRunner
 from proctor.testing.fakes import (
     FakeBenchmark,
     FakeClock,

@@ -53,6 +53,17 @@ FORMAT_1 = """\
 {"type":"DispatchStopped","at":"2026-11-30T16:30:35.000012Z","experiment":"e","reason":"interrupt","slots":1}
 {"type":"Interrupted","at":"2026-11-30T16:30:35.000013Z","signal":2}
 {"type":"RunEnded","at":"2026-11-30T16:30:35.000014Z","experiment":"e","completion":"interrupted"}
+{"type":"BackoffStarted","at":"2026-11-30T16:30:35.000015Z","attempt":"a","code":"model.overloaded","seconds":2.5}
+{"type":"BackoffEnded","at":"2026-11-30T16:30:35.000016Z","attempt":"a","seconds":2.5}
+{"type":"TryEnded","at":"2026-11-30T16:30:35.000017Z","attempt":"a","try_number":1,"result":{"outcome":"cancelled"},\
+"sandbox_reusable":false,"retry_after_seconds":30.0}
+{"type":"LeaseGranted","at":"2026-11-30T16:30:35.000018Z","experiment":"e"}
+{"type":"LeaseRefused","at":"2026-11-30T16:30:35.000019Z","experiment":"e","message":"m"}
+{"type":"LeaseReleased","at":"2026-11-30T16:30:35.000020Z","experiment":"e"}
+{"type":"SetupEnded","at":"2026-11-30T16:30:35.000021Z","experiment":"e"}
+{"type":"TeardownEnded","at":"2026-11-30T16:30:35.000022Z","experiment":"e","issue":{"code":"internal","message":"m",\
+"severity":"FATAL","owner":"runner"}}
+{"type":"LaneClosed","at":"2026-11-30T16:30:35.000023Z","lane":"l","experiment":"e"}
 """
 
 

@@ -13,9 +13,10 @@ from proctor.cli.command import Command
 from proctor.cli.commands.run import options_of, typed_of
 from proctor.cli.exits import Exit
 from proctor.cli.options import shared_options
+from proctor.cli.outcome import Outcome
 from proctor.cli.output import say
 from proctor.cli.resolve import resolve_experiment
-from proctor.cli.session import Outcome, execute
+from proctor.cli.session import execute
 from proctor.model.attempt import Verdict
 from proctor.report.wording import plural, printable
 from proctor.runtime.running import run_to_end

@@ -10,11 +10,15 @@ from typing import Any
 import rich_click as click
 
 from proctor.cli.command import Command
-from proctor.cli.options import COUNT, Rate, shared_options
-from proctor.cli.resolve import Resolved, Typed, resolve_controls, resolve_experiment
+from proctor.cli.controls import resolve_controls
+from proctor.cli.options import AMOUNT, COUNT, Rate, shared_options
+from proctor.cli.resolve import Resolved, Typed, resolve_experiment
 from proctor.cli.rooms import Options
 from proctor.cli.session import execute
 from proctor.runtime.running import run_to_end
+
+OWN_FIELDS = ("attempts", "early_exit", "budget")
+"""Fields of the experiment that `run` has options for, beside those that it shares."""
 
 
 @click.command("run", cls=Command)
@@ -28,30 +32,32 @@ from proctor.runtime.running import run_to_end
     metavar="RATE",
     help="Exit 1 when fewer than this share of the slots passed (default: no gate).",
 )
+@click.option(
+    "--early-exit/--no-early-exit",
+    default=None,
+    help="Whether a task is done with its first passed attempt (default: no).",
+)
+@click.option(
+    "--budget", type=AMOUNT, metavar="USD", help="US dollars that the experiment may spend (default: no limit)."
+)
 @shared_options
-def command(
-    benchmark: str, harness: str, model: str | None, attempts: int | None, fail_under: float | None, **shared: Any
-) -> int:
+def command(benchmark: str, harness: str, model: str | None, fail_under: float | None, **given: Any) -> int:
     """Run one experiment: BENCHMARK with HARNESS and MODEL.
 
     MODEL may be left out where the harness needs none, as in `proctor run humaneval oracle`.
     """
     name = "/".join(filter(None, [benchmark, harness, model]))
-    typed = typed_of(shared, benchmark, harness, model, attempts=attempts)
+    typed = typed_of(given, benchmark, harness, model, **{field: given[field] for field in OWN_FIELDS})
     resolved = [resolve_experiment(typed, name)]
-    options = options_of(shared, resolved, fail_under=fail_under)
+    options = options_of(given, resolved, fail_under=fail_under)
     return run_to_end(execute(resolved, options)).exit
 
 
-def typed_of(
-    shared: dict[str, Any], benchmark: str, harness: str, model: str | None, *, attempts: int | None = None
-) -> Typed:
-    """Return what the command line says about one experiment."""
-    flags: dict[str, Any] = {}
-    if attempts is not None:
-        flags["attempts"] = attempts
-    if shared["timeout"] is not None:
-        flags["agent_timeout_seconds"] = shared["timeout"]
+def typed_of(shared: dict[str, Any], benchmark: str, harness: str, model: str | None, **own: Any) -> Typed:
+    """Return what the command line says about one experiment; `own` are fields that only some commands set."""
+    own |= {"agent_timeout_seconds": shared["timeout"], "max_retries": shared["max_retries"]}
+    own["retry_pattern_list"] = shared["retry_patterns"] or None
+    flags = {name: value for name, value in own.items() if value is not None}
     if shared["provider"] is not None:
         flags["environment"] = {"provider": shared["provider"]}
     return Typed(benchmark, harness, model, flags, shared["assignments"])
@@ -64,6 +70,9 @@ def options_of(shared: dict[str, Any], resolved: list[Resolved], *, fail_under: 
         task_concurrency=shared["task_concurrency"],
         provider_limits=shared["provider_limit"],
         results_dir=shared["results_dir"],
+        env_open_qps=shared["env_open_qps"],
+        lease_wait_seconds=shared["lease_wait"],
+        models=[one.experiment.model for one in resolved if one.experiment.model],
         providers={one.provider.name: one.provider for one in resolved}.values(),
     )
     return Options(

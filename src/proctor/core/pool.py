@@ -1,0 +1,130 @@
+"""The tasks of one experiment that have slots left, and the heaps from which the next one is taken."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+READY, SPECULATIVE, BUSY, CLOSED = range(4)
+"""Where a task stands: it may start; only when nothing else can (E3); not before its attempt ends; nothing is left."""
+
+
+class Place(NamedTuple):
+    """Where a slot stands in its experiment; the least goes first. Ordinal -1 is for one that goes at once."""
+
+    ordinal: int
+    shortness: int
+    task: int
+
+
+class TaskTable:
+    """What is known of each task of one experiment; `expected` is in microseconds, 0 where nothing is known."""
+
+    __slots__ = ("attempts", "busy", "expected", "fixed", "next", "version", "where")
+
+    def __init__(self, tasks: int, attempts: int, expected: Sequence[int]) -> None:
+        self.attempts = attempts
+        self.expected = array("q", expected if expected else bytes(8 * tasks))
+        self.fixed = bool(expected)
+        """Whether some durations are known from the start; these do not change."""
+        self.next = array("i", bytes(4 * tasks))
+        self.where = bytearray(tasks)
+        self.busy: dict[int, int] = {}
+        """Attempts in flight, of the tasks that have some."""
+        self.version = 0
+        """Another one after every change."""
+
+
+class Pool:
+    """The tasks that may start now, by ordinal; what is stale in its heaps is dropped when it comes to the top."""
+
+    __slots__ = ("_cursor", "_known", "_known_cursor", "_layers", "_low", "_table", "_unknown", "_where")
+
+    def __init__(self, table: TaskTable, where: int, unknown: Sequence[int], known: Sequence[int]) -> None:
+        self._table = table
+        self._where = where
+        self._layers: list[tuple[list[tuple[int, int]], list[int]]] = []
+        self._low = 0
+        # Tasks that have not started at all, in order: they need no heap.
+        self._unknown, self._cursor = unknown, 0
+        self._known, self._known_cursor = known, 0
+        self._layer(0)
+
+    def _layer(self, ordinal: int) -> tuple[list[tuple[int, int]], list[int]]:
+        while len(self._layers) <= ordinal:
+            self._layers.append(([], []))
+        return self._layers[ordinal]
+
+    def push(self, task: int) -> None:
+        """Put a task in, by its next ordinal and what is expected of it now."""
+        table = self._table
+        ordinal, expected = table.next[task], table.expected[task]
+        layers = self._layers
+        known, unknown = layers[ordinal] if ordinal < len(layers) else self._layer(ordinal)
+        if expected:
+            heappush(known, (-expected, task))
+        else:
+            heappush(unknown, task)
+        self._low = min(self._low, ordinal)
+
+    def first_unknown(self) -> tuple[int, int] | None:
+        """Return (ordinal, task) of the first task of which nothing is known."""
+        for ordinal in range(self._low, len(self._layers)):
+            task = self._top_unknown(ordinal)
+            if task is not None:
+                return ordinal, task
+        return None
+
+    def head(self, fallback: int) -> Place | None:
+        """Return the place of the first slot; `fallback` is expected of tasks of which nothing is known."""
+        layers, low = self._layers, self._low
+        while low < len(layers):
+            of_known, of_unknown = layers[low]
+            fresh = low == 0
+            known = self._top_known(low) if of_known or (fresh and self._known_cursor < len(self._known)) else None
+            left = of_unknown or (fresh and self._cursor < len(self._unknown))
+            unknown = self._top_unknown(low) if left else None
+            if known is not None or unknown is not None:
+                self._low = low
+                if known is None or (unknown is not None and (-fallback, unknown) < known):
+                    assert unknown is not None
+                    return Place(low, -fallback, unknown)
+                return Place(low, *known)
+            low += 1
+        self._low = low
+        return None
+
+    def _top_unknown(self, ordinal: int) -> int | None:
+        table, where = self._table, self._where
+        heap = self._layers[ordinal][1]
+        while heap:
+            task = heap[0]
+            if table.where[task] == where and table.next[task] == ordinal and not table.expected[task]:
+                break
+            heappop(heap)
+        if ordinal == 0 and self._cursor < len(self._unknown):
+            while self._cursor < len(self._unknown):
+                task = self._unknown[self._cursor]
+                if table.where[task] == where and not table.next[task] and not table.expected[task]:
+                    return min(task, heap[0]) if heap else task
+                self._cursor += 1
+        return heap[0] if heap else None
+
+    def _top_known(self, ordinal: int) -> tuple[int, int] | None:
+        table, where = self._table, self._where
+        heap = self._layers[ordinal][0]
+        while heap:
+            shortness, task = heap[0]
+            if table.where[task] == where and table.next[task] == ordinal and table.expected[task] == -shortness:
+                break
+            heappop(heap)
+        if ordinal == 0 and self._known_cursor < len(self._known):
+            while self._known_cursor < len(self._known):
+                task = self._known[self._known_cursor]
+                if table.where[task] == where and not table.next[task]:
+                    entry = -table.expected[task], task
+                    return min(entry, heap[0]) if heap else entry
+                self._known_cursor += 1
+        return heap[0] if heap else None

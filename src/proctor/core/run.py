@@ -1,0 +1,265 @@
+"""What is kept of an experiment. Only `core.scheduler` and its parts change it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from proctor.core.budget import Budget
+from proctor.core.durations import Median, microseconds
+from proctor.core.gates import NOTHING, Demand, Gates
+from proctor.core.lifecycle import TRANSITIONS, Kind, kind_of
+from proctor.core.order import CLOSED, READY, Place, Slots, TaskTable
+from proctor.core.rank import GateWork, Line
+from proctor.core.schedule import ExperimentPlan
+from proctor.core.waits import Ask, Endpoint
+from proctor.model.events import Completion, StopReason
+
+if TYPE_CHECKING:
+    from proctor.core.lanes import LanePool
+
+
+class Stage(StrEnum):
+    """Where an experiment stands (S2, S6)."""
+
+    WAITING = "waiting"
+    """Has asked for nothing yet: another experiment of this invocation has the same shared state."""
+    LEASING = "leasing"
+    SETTING_UP = "setting up"
+    OPEN = "open"
+    """Attempts may start."""
+    TEARING_DOWN = "tearing down"
+    RELEASING = "releasing"
+    DONE = "done"
+
+
+class Part:
+    """Those tasks of an experiment that ask for the same permits, with all that their attempts ever ask for."""
+
+    __slots__ = (
+        "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "opening", "resume", "retry", "run",
+        "slots", "start", "transitions", "weighed",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, slots: Slots, asks: Asks) -> None:
+        self.run = run
+        self.slots = slots
+        self.start = asks.start
+        """For a first try; in a lane, for a try in a lane that is open."""
+        self.retry = asks.retry
+        self.opening = asks.opening
+        """For a first try that opens a lane: its own ask and the lane's."""
+        self.box = asks.box
+        """What a lane holds as long as it lives."""
+        self.grading = asks.grading
+        """For grading with a vector of its own; None where grading has none."""
+        self.resume = asks.resume
+        plan = run.plan
+        self.kind: Kind = kind_of(plan.grading, judged=plan.judge is not None, lane=asks.opening is not None)
+        self.transitions = TRANSITIONS[self.kind]
+        self.lanes: LanePool | None = None
+        self.lines: list[Line] = []
+        self.found: list[tuple[int, int, Place | None]] = [(-1, 0, None), (-1, 0, None)]
+        """The first slot of each tier in its own order, as it was last looked for, with what that depends on."""
+        self.weighed = 0, False
+        """The work that the gates were told of, and whether it is in microseconds."""
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """The provider and the model endpoints that its attempts use, that of its grading included."""
+        self.gates: tuple[tuple[GateWork, int], ...] = ()
+        """Limited gates that are shared between experiments, with the permits that an attempt takes there."""
+
+    def weigh(self, work: int, *, known: bool) -> None:
+        """Tell the gates how much work waits for them."""
+        before, was_known = self.weighed
+        self.weighed = work, known
+        for gate, weight in self.gates:
+            for line in gate.lines:
+                line.candidate = None
+            if was_known:
+                gate.known -= before * weight
+            else:
+                gate.unknown -= before * weight
+            if known:
+                gate.known += work * weight
+            else:
+                gate.unknown += work * weight
+
+
+class Asks:
+    """All that attempts of one part ask for."""
+
+    __slots__ = ("box", "grading", "opening", "resume", "retry", "start")
+
+    def __init__(
+        self,
+        start: Ask,
+        retry: Ask,
+        resume: Ask,
+        grading: Ask | None,
+        *,
+        opening: Ask | None = None,
+        box: Demand = NOTHING,
+    ) -> None:
+        self.start = start
+        self.retry = retry
+        self.resume = resume
+        self.grading = grading
+        self.opening = opening
+        self.box = box
+
+
+class Run:
+    """What is kept of one experiment. `own` are its permits of the gate that no other experiment shares (G2)."""
+
+    __slots__ = (
+        "_gates", "_longest", "_part_of", "_ranked_known", "_work", "at_a_time", "budget", "completion", "dispatched",
+        "durations", "fallback", "in_flight", "index", "is_known", "lease_held", "need", "offers_again", "own",
+        "part_in", "parts", "plan", "sealed", "stage", "stopped", "table", "task_durations", "unnamed_model", "width",
+        "width_alone",
+    )  # fmt: skip
+
+    def __init__(self, index: int, plan: ExperimentPlan, own: Demand, gates: Gates) -> None:
+        self.index = index
+        self.plan = plan
+        self.own = own
+        self._gates = gates
+        expected = plan.expected_seconds
+        known = [0 if seconds is None else microseconds(seconds) for seconds in expected]
+        self.table = TaskTable(len(plan.task_ids), plan.attempts, known if any(known) else ())
+        self.durations = Median()
+        for duration in known:
+            if duration:
+                self.durations.add(duration)
+        self.task_durations: dict[int, Median | None] = {}
+        """Of tasks with slots left; None where one attempt has ended: its duration is what is expected of the next."""
+        self.is_known = self.durations.count > 0
+        self.fallback = self.durations.value or 1
+        """What is expected of a task of which nothing is known, in microseconds; 1 where nothing is known at all."""
+        self.need = 0.0
+        self.unnamed_model = Endpoint(f"model of {plan.name}")
+        """What stands for its model where the plan names none."""
+        self.parts: list[Part] = []
+        self.part_in: dict[Line, Part] = {}
+        """The part whose slots stand in a line."""
+        self._part_of: list[int] = []
+        self._work = self._longest = 0
+        """Of queued slots, in microseconds."""
+        self.width = self.width_alone = self.at_a_time = 1
+        """How many of its attempts may run at a time: as far as all gates go, the global one, that and its cap."""
+        self._ranked_known = False
+        self.dispatched = False
+        self.in_flight = 0
+        self.sealed = 0
+        self.stopped: dict[StopReason, int] = {}
+        self.budget = Budget(plan)
+        self.stage = Stage.WAITING
+        self.lease_held = False
+        self.offers_again = plan.early_exit or plan.sandbox_reuse or bool(plan.groups)
+        """Whether a start may make another line of it ready: a slot becomes speculative, or a lane is not idle."""
+        self.completion: Completion | None = None
+
+    @property
+    def queued(self) -> int:
+        """The number of slots that are neither dispatched, sealed nor stopped."""
+        queued = 0
+        for part in self.parts:
+            queued += part.slots.remaining
+        return queued
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether nothing is known of it, nothing of it started, and it is narrower than the invocation (O1)."""
+        return not self.dispatched and not self.is_known and self.width < self.width_alone
+
+    def assign(self, parts_by_task: list[int]) -> None:
+        """Note which part each task belongs to, where there are several."""
+        self._part_of = parts_by_task
+
+    def part_of(self, task: int) -> Part:
+        """Return the part of a task."""
+        return self.parts[self._part_of[task]] if self._part_of else self.parts[0]
+
+    def can_start(self, line: Line) -> bool:
+        """Say whether a slot could start by this line, as far as the experiment's own gates and budget go."""
+        if self.stage is not Stage.OPEN:
+            return False
+        part = self.part_in[line]
+        lanes = part.lanes
+        if lanes is None:
+            if not part.slots.count[line.tier]:
+                return False
+        elif self.place(part, line.tier) is None or not lanes.allows(in_lane=line.in_lane):
+            return False
+        if self.own and not line.in_lane and not self._gates.fits(self.own):
+            return False
+        return self.budget.limit is None or self.budget.allows()
+
+    def place(self, part: Part, tier: int) -> Place | None:
+        """Return the first slot of a part (O2)."""
+        slots, mine = part.slots, self.fallback
+        version, fallback, place = part.found[tier]
+        if version != slots.version or fallback != mine:
+            place = slots.head(tier, mine)
+            part.found[tier] = slots.version, mine, place
+        if tier == READY and place is not None and self._longest * self.width >= self._work:
+            longest = slots.at_once(mine, self._work, self.width)
+            if longest is not None and longest.shortness < place.shortness:
+                return longest
+        return place
+
+    def rerank(self) -> None:
+        """Reckon the need anew, and the work that waits at shared gates; move up or down in the lines."""
+        fallback = self.fallback
+        work, longest = 0, 0
+        for part in self.parts:
+            slots = part.slots
+            mine = slots.known + slots.unknown * fallback
+            work += mine
+            if slots.unknown and fallback > longest:
+                longest = fallback
+            if slots.known:
+                found = slots.longest_known()
+                if found is not None and found[0] > longest:
+                    longest = found[0]
+            if part.gates and part.weighed != (mine, self.is_known):
+                part.weigh(mine, known=self.is_known)
+        self._work, self._longest = work, longest
+        need = work / self.at_a_time
+        if longest > need:
+            need = float(longest)
+        if need != self.need or self.is_known is not self._ranked_known:
+            self.need = need
+            self._ranked_known = self.is_known
+            for line in self.part_in:
+                line.rank(self)
+        else:
+            for line in self.part_in:
+                line.note(self)
+
+    def _median(self, task: int, duration: int) -> int:
+        """Return the median of a task with one more duration."""
+        medians = self.task_durations
+        if task not in medians:
+            medians[task] = None
+            return duration
+        median = medians[task]
+        if median is None:
+            median = medians[task] = Median()
+            median.add(self.table.expected[task])
+        median.add(duration)
+        return median.value
+
+    def learn(self, task: int, duration: int) -> None:
+        """Take the duration of an attempt into account."""
+        table = self.table
+        was_known, fallback, version = self.is_known, self.fallback, table.version
+        self.durations.add(duration)
+        self.is_known = True
+        self.fallback = self.durations.value
+        left = table.where[task] != CLOSED
+        if left and (not table.expected[task] or task in self.task_durations):
+            self.part_of(task).slots.learn(task, self._median(task, duration))
+        elif not left:
+            self.task_durations.pop(task, None)
+        if not was_known or fallback != self.fallback or version != table.version:
+            self.rerank()

@@ -1,0 +1,149 @@
+"""Waiting inside a try: nothing of the try executes meanwhile, and no limit of it runs (spec 03 B1, 05 Time)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+
+from proctor.model.events import BackoffEnded, BackoffStarted, TryEvent
+from proctor.runtime.clock import Clock
+from proctor.runtime.shield import shielded
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Backoff:
+    """The waits of one try.
+
+    `wait` gives the try's permits back, waits, asks for them again and returns when they are granted (`resume`). Waits
+    that overlap, of a harness that makes several calls at once, are one: it begins with the first and ends when the
+    last is over. The time limit that is in force stands still from the beginning to the grant.
+    """
+
+    def __init__(
+        self, attempt: str, emit: Callable[[TryEvent], None], clock: Clock, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._attempt = attempt
+        self._emit = emit
+        self._clock = clock
+        self._sleep = sleep
+        self._waiting = 0
+        self._since: float | None = None
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._cancelled = self._closed = False
+        self._limit: asyncio.Timeout | None = None
+        self._left: float | None = None
+        self.waited_seconds = 0.0
+        """What was waited in all, grants included; not part of any phase."""
+
+    @asynccontextmanager
+    async def limit(self, seconds: float | None) -> AsyncGenerator[None]:
+        """Bound the execution inside by `seconds`, waits not counted; raises `TimeoutError` when they are over."""
+        async with asyncio.timeout(seconds) as limit:
+            self._limit = limit
+            try:
+                yield
+            finally:
+                self._limit = None
+
+    async def wait(self, seconds: float, code: str) -> None:
+        """Wait for `seconds` because of something with this code, then for the permits.
+
+        Raises `ValueError` for what is no finite time of at least 0.
+        """
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"a backoff needs a finite time of at least 0 s, not {seconds!r}")
+        if self._closed:
+            raise RuntimeError("the agent's part of the try is over: nothing of it can wait any more")
+        while not self._waiting and not self._resumed.is_set():
+            await self._resumed.wait()  # an earlier wait is over and asks for its permits; this one comes after it
+        self._enter(seconds, code)
+        try:
+            await self._sleep(seconds)
+        except asyncio.CancelledError:
+            self._leave()
+            if not self._cancelled:
+                # Only this wait was cut off: whoever did it goes on executing, and needs the permits for it.
+                await shielded(self._until_resumed(), None)
+            raise
+        self._leave()
+        await self._resumed.wait()
+
+    async def close(self) -> None:
+        """Refuse waits from now on, and end one that something left behind still makes: the try itself goes on."""
+        self._closed = True
+        await self.settle()
+
+    async def settle(self) -> None:
+        """End a wait that something left behind still makes, and have the permits back, before a phase begins."""
+        if self._resumed.is_set():
+            return
+        if self._waiting:
+            self._waiting = 0
+            self._emit_end()
+        await self._resumed.wait()
+
+    def reopen(self) -> None:
+        """Allow waits again."""
+        self._closed = False
+
+    def resume(self) -> None:
+        """Let the try go on: its permits are held again."""
+        if self._since is not None:
+            self.waited_seconds += self._clock.monotonic() - self._since
+            self._since = None
+        if self._limit is not None and self._left is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._left)
+        self._left = None
+        self._resumed.set()
+
+    def cancel(self) -> None:
+        """The try is being cancelled: nothing is granted any more, and nothing waits for it."""
+        self._cancelled = True
+        self.resume()
+
+    async def _until_resumed(self) -> None:
+        await self._resumed.wait()
+
+    def _enter(self, seconds: float, code: str) -> None:
+        self._waiting += 1
+        if self._waiting > 1:
+            return
+        self._resumed.clear()
+        self._since = self._clock.monotonic()
+        if self._limit is not None and (when := self._limit.when()) is not None:
+            self._left = max(0.0, when - asyncio.get_running_loop().time())
+            self._limit.reschedule(None)
+        self._emit(BackoffStarted(self._attempt, code, round(seconds, 6)))
+
+    def _leave(self) -> None:
+        if self._waiting == 0:
+            return  # it was ended for whoever made it
+        self._waiting -= 1
+        if not self._waiting:
+            self._emit_end()
+
+    def _emit_end(self) -> None:
+        if not self._cancelled and self._since is not None:
+            self._emit(BackoffEnded(self._attempt, round(self._clock.monotonic() - self._since, 6)))
+
+
+def retry_after_seconds(header: str | None, wall: float) -> float | None:
+    """Return what a Retry-After header asks for, in seconds from `wall` (epoch seconds).
+
+    The header holds seconds or an HTTP date (RFC 9110, 10.2.3). None where it is absent, unreadable or in the past.
+    """
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text) or None
+    try:
+        seconds = parsedate_to_datetime(text).timestamp() - wall
+    except (ValueError, OverflowError):
+        return None
+    return seconds if seconds > 0 else None

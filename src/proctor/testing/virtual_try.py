@@ -1,0 +1,179 @@
+"""The script of one try in virtual time: a generator of its events, drawn from a seed.
+
+It breaks in any phase, with codes of every reach; openings are refused and models overloaded, so that it backs off;
+disposal runs out of time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+
+from proctor.core.commands import StartTry
+from proctor.core.schedule import ExperimentPlan
+from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Issue, Outcome, Phase, TryResult, Usage, issue_of
+from proctor.model.events import (
+    BackoffEnded,
+    BackoffStarted,
+    GradingQueued,
+    IssueRaised,
+    PhaseEnded,
+    PhaseStarted,
+    Purpose,
+    SandboxDisposed,
+    SandboxOpened,
+    TryEnded,
+    TryEvent,
+    WorkCheckpointed,
+)
+from proctor.testing.worlds import World
+
+BREAKDOWNS = {
+    Phase.OPEN: ("provider.open_failed", "provider.unavailable", "image.missing"),
+    Phase.SETUP: ("task.setup_failed", "experiment.fatal", "task.fatal"),
+    Phase.AGENT: ("harness.crashed", "model.refused_auth", "model.payment", "model.server"),
+    Phase.COLLECT: ("collect.failed",),
+    Phase.GRADE: ("grader.crashed", "store.full", "internal", "model.not_found"),
+}
+"""Codes with which a phase may break."""
+
+WAITS = (GradingQueued, BackoffEnded)
+"""Events after which a try waits for a word of the scheduler."""
+
+
+class Cancelled(Exception):
+    """Thrown into the script of a try, where a real one would get its cancellation."""
+
+
+class Lost(Exception):
+    """Thrown into the script of a try whose process died while it waited."""
+
+
+Step = tuple[float, TryEvent]
+"""Seconds since the event before, and the event."""
+
+
+class Box:
+    """The sandbox of a lane, or the place where it will be."""
+
+    def __init__(self, lane: str) -> None:
+        self.lane = lane
+        self.opened = False
+
+
+class VirtualTry:
+    """One try. `shielded` says that it is disposing or ending, which a cancellation does not interrupt."""
+
+    def __init__(self, world: World, plan: ExperimentPlan, start: StartTry, box: Box | None) -> None:
+        self._world = world
+        self._rng = random.Random(f"{world.seed} {start.slot.experiment} {start.slot} {start.try_number}")  # noqa: S311
+        self._plan = plan
+        self._start = start
+        self._box = box
+        self._sandbox: str | None = None
+        self._issues: list[Issue] = []
+        self.shielded = False
+        self.waiting = False
+        self.cancelled = False
+        self.lost = False
+        self.ticket = 0
+        self.script = self._events()
+
+    def _events(self) -> Generator[Step, None, None]:
+        """Yield all events; after those in `WAITS` the runtime waits for the word to go on."""
+        grade: Grade | None = None
+        try:
+            outcome, grade = yield from self._body()
+        except Cancelled:
+            outcome = Outcome.CANCELLED
+        except Lost:
+            outcome = Outcome.BROKEN
+            self._issues.append(issue_of("worker.lost", "simulated"))
+        late = yield from self._dispose()
+        self.shielded = True
+        rng = self._rng
+        cost = rng.choice((None, 0.1, 1.0, 1.5)) if rng.random() < 0.5 else 0.25
+        usage = Usage(calls=1, cost_usd=cost) if cost is not None or rng.random() < 0.2 else NO_USAGE
+        result = TryResult(outcome, grade, usage, issues=tuple(self._issues))
+        usable = self._box is None or (self._box.opened and outcome is not Outcome.CANCELLED and rng.random() < 0.8)
+        retry_after = rng.choice((None, None, -1.0, 3.0, 99.0))
+        yield self._seconds(0.1), TryEnded(self._start.attempt, self._start.try_number, result, usable, retry_after)
+        if late is not None:
+            yield self._seconds(1.0), SandboxDisposed(self._start.attempt, late)
+
+    def _body(self) -> Generator[Step, None, tuple[Outcome, Grade | None]]:
+        plan, attempt, mode = self._plan, self._start.attempt, self._plan.grading
+        phases = [Phase.SETUP, Phase.AGENT, Phase.COLLECT]
+        in_box = self._box is not None and self._box.opened
+        if plan.agent_sandbox[plan.task_ids.index(self._start.slot.task)] and not in_box:
+            phases.insert(0, Phase.OPEN)
+        for phase in phases:
+            if (yield from self._phase(phase, Purpose.AGENT)):
+                return Outcome.BROKEN, None
+        if self._rng.random() < 0.05:
+            return Outcome.SKIPPED, None
+        if mode is not GradingMode.REUSE:
+            yield 0.0, WorkCheckpointed(attempt, self._start.try_number, None, NO_USAGE)
+            yield from self._dispose()
+        if mode is GradingMode.FRESH or (mode is GradingMode.NONE and plan.judge is not None):
+            yield 0.0, GradingQueued(attempt)
+        if mode is GradingMode.FRESH and (yield from self._phase(Phase.OPEN, Purpose.GRADE)):
+            return Outcome.BROKEN, None
+        if (yield from self._phase(Phase.GRADE, Purpose.GRADE)):
+            return Outcome.BROKEN, None
+        solved = self._rng.random() < 0.5
+        return Outcome.GRADED, Grade(solved=solved, score=float(solved))
+
+    def _phase(self, phase: Phase, purpose: Purpose) -> Generator[Step, None, bool]:
+        """Yield the events of a phase; return whether it broke. Some that do not break raise a warning or an error."""
+        attempt = self._start.attempt
+        yield 0.0, PhaseStarted(attempt, phase)
+        while phase in (Phase.OPEN, Phase.AGENT) and self._rng.random() < self._world.backoff_rate:
+            code = "provider.open_failed" if phase is Phase.OPEN else "model.rate_limited"
+            waits = self._seconds(1.0)
+            yield self._seconds(0.1), BackoffStarted(attempt, code, waits)
+            yield waits, BackoffEnded(attempt, waits)
+        seconds = self._seconds(1.0)
+        broken = self._rng.random() < self._world.fault_rate
+        if broken:
+            ordinary, *others = BREAKDOWNS[phase]
+            severe = others and self._rng.random() < self._world.severe_rate
+            self._issues.append(issue_of(self._rng.choice(others) if severe else ordinary, "simulated", phase))
+        elif self._rng.random() < 0.05:
+            issue = issue_of(self._rng.choice(("output.truncated", "harness.limit")), "truncated", phase)
+            self._issues.append(issue)
+            yield seconds / 2, IssueRaised(attempt, issue)
+        if phase is Phase.OPEN and not broken:
+            yield seconds, self._opened(purpose)
+            seconds = 0.0
+        yield seconds, PhaseEnded(attempt, phase, seconds)
+        return broken
+
+    def _opened(self, purpose: Purpose) -> SandboxOpened:
+        number = self._start.try_number
+        sandbox = f"{self._start.attempt}-{number}-{purpose}"
+        if self._box is not None and purpose is Purpose.AGENT:
+            self._box.opened = True
+            sandbox = self._box.lane
+        else:
+            self._sandbox = sandbox
+        return SandboxOpened(self._start.attempt, number, sandbox, purpose)
+
+    def _dispose(self) -> Generator[Step, None, str | None]:
+        """Dispose of the sandbox, if one is open; return it where that runs out of time."""
+        if self._sandbox is None:
+            return None
+        attempt, sandbox = self._start.attempt, self._sandbox
+        self._sandbox = None
+        self.shielded = True
+        yield 0.0, PhaseStarted(attempt, Phase.DISPOSE)
+        seconds = self._seconds(0.3)
+        in_time = self._rng.random() < 0.95
+        if in_time:
+            yield seconds, SandboxDisposed(attempt, sandbox)
+        yield 0.0, PhaseEnded(attempt, Phase.DISPOSE, seconds)
+        self.shielded = False
+        return None if in_time else sandbox
+
+    def _seconds(self, share: float) -> float:
+        return self._rng.random() ** 3 * share * self._world.longest_seconds
