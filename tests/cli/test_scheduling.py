@@ -128,6 +128,26 @@ def test_S6_hooks_run_once_around_the_run(proctor: Proctor, monkeypatch: pytest.
     assert proctor("lease", "list", "--json").code == 0
 
 
+def test_S6_a_teardown_that_a_kill_missed_is_run_first_by_the_next_run(
+    process: Process, proctor: Proctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trace = tmp_path / "hooks"
+    monkeypatch.setenv("HOOK_TRACE", str(trace))
+    hooks = ["--set", "setup=plugins:hook_setup", "--set", "teardown=plugins:hook_teardown"]
+    arguments = ["run", "trivial", "plugins:Sleeper", "--limit", "2", *hooks]
+    killed = process(*arguments, "--json", "--set", "harness.params.seconds=600")
+    assert killed.stdout is not None
+    while '"TryStarted"' not in killed.stdout.readline():
+        pass
+    killed.kill()
+    killed.communicate(timeout=HANG_SECONDS)
+    for _ in range(2):  # the second time nothing is owed any more
+        ended = proctor(*arguments)
+        assert ended.code == 0, ended.err
+    done = [line.split()[0] for line in trace.read_text().splitlines()]
+    assert done == ["setup", "teardown", "setup", "teardown", "setup", "teardown"]
+
+
 def test_S6_a_failed_setup_makes_its_slots_errored(proctor: Proctor) -> None:
     ended = proctor("run", "trivial", "nop", "--set", "setup=plugins:hook_fails", "--limit", "3")
     assert ended.code == 3

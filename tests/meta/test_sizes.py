@@ -9,7 +9,7 @@ MOST_LINES = 500
 MOST_LINES_OF_A_FUNCTION = 70
 
 CEILINGS: dict[str, int] = {
-    "cli/experiment_hooks.py": 270,
+    "cli/experiment_hooks.py": 305,
     "core/plan.py": 297,
     "core/run.py": 265,
     "core/scheduler.py": 283,

@@ -13,6 +13,7 @@ from proctor.runtime.clock import SystemClock
 from proctor.store.coordination import coordination_path
 from proctor.store.lease_info import LeaseWait, Teardown
 from proctor.store.leases import Leases
+from proctor.store.owed_teardowns import OwedTeardowns
 from proctor.store.owner import this_owner
 
 
@@ -21,6 +22,7 @@ def hooks_in(project: Path, **changes: Any) -> ExperimentHooks:
     return ExperimentHooks(
         {"e": Hooks(**changes)},
         leases=Leases(coordination_path(project), this_owner(), clock),
+        teardowns=OwedTeardowns(coordination_path(project), this_owner(), clock),
         project=project,
         wait=LeaseWait(60.0),
         clock=clock,

@@ -28,6 +28,7 @@ from proctor.runtime.lanes import Lane
 from proctor.runtime.loop import HookCommand
 from proctor.store.lease_info import Granted, Held, LeaseWait, Teardown, advice
 from proctor.store.leases import Leases
+from proctor.store.owed_teardowns import OwedTeardowns
 
 HEARTBEAT_SECONDS = 10.0
 INTERRUPTED = "it was interrupted"
@@ -57,6 +58,7 @@ class ExperimentHooks:
         hooks: Mapping[str, Hooks],
         *,
         leases: Leases,
+        teardowns: OwedTeardowns,
         project: Path,
         wait: LeaseWait,
         clock: Clock,
@@ -68,6 +70,8 @@ class ExperimentHooks:
         """Experiments whose setup began and whose teardown has not run."""
         self._hooks = hooks
         self._leases = leases
+        self._teardowns = teardowns
+        self._notes: dict[str, str] = {}
         self._project = project
         self._wait = wait
         self._clock = clock
@@ -230,15 +234,40 @@ class ExperimentHooks:
     async def _set_up(self, experiment: str, emit: Emit) -> None:
         issue: Issue | None = None
         try:
-            issue = await self._call(self._hooks[experiment].setup, experiment, "experiment.setup_failed")
+            issue = await self._note_teardown(experiment)
+            if issue is None:
+                issue = await self._call(self._hooks[experiment].setup, experiment, "experiment.setup_failed")
         except asyncio.CancelledError:
             issue = _setup_failed(INTERRUPTED)
         finally:
             emit(SetupEnded(experiment, issue))
 
+    async def _note_teardown(self, experiment: str) -> Issue | None:
+        """Run first what a killed run has missed, then note what this one owes; a lease remembers both by itself."""
+        teardown = self._hooks[experiment].teardown
+        if teardown is None or experiment in self._keys:
+            return None
+        try:
+            for owed in await asyncio.to_thread(self._teardowns.take_missed, experiment):
+                self._tell(f"running teardown `{owed.teardown.path}` first, which {owed.owner} was killed before")
+                issue = await self._call(owed.teardown, experiment, "experiment.setup_failed")
+                if issue is not None:
+                    return issue
+                await asyncio.to_thread(self._teardowns.cross_out, owed.token)
+            self._notes[experiment] = await asyncio.to_thread(self._teardowns.note, experiment, teardown)
+        except StoreError as error:
+            return _setup_failed(error.message)
+        return None
+
     async def _tear_down(self, experiment: str, emit: Emit) -> None:
         self._owed.discard(experiment)
         issue = await self._call(self._hooks[experiment].teardown, experiment, "experiment.teardown_failed")
+        note = self._notes.pop(experiment, None)
+        if note is not None:
+            try:
+                await asyncio.to_thread(self._teardowns.cross_out, note)  # also a failed one: it was run, and is said
+            except StoreError as error:
+                log.error("%s", error.message)
         token = self._tokens.get(experiment)
         if issue is not None and token is not None:
             try:

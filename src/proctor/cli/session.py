@@ -35,6 +35,7 @@ from proctor.store.coordination import coordination_path, project_directory
 from proctor.store.history import read_history
 from proctor.store.lease_info import LeaseWait
 from proctor.store.leases import Leases
+from proctor.store.owed_teardowns import OwedTeardowns
 from proctor.store.owner import this_owner
 
 ATTEMPT_FILES_AT_MOST = 10_000
@@ -133,6 +134,7 @@ class _Invocation:
         return ExperimentHooks(
             {name: hooks_of(room) for name, room in rooms.items()},
             leases=Leases(coordination_path(project), this_owner(), self.clock),
+            teardowns=OwedTeardowns(coordination_path(project), this_owner(), self.clock),
             project=project,
             wait=LeaseWait(limit) if limit else LeaseWait.default(on_terminal=sys.stderr.isatty()),
             clock=self.clock,

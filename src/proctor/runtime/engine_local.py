@@ -25,7 +25,8 @@ class LocalEngine:
 
     def start(self, job: TryJob, save: Save) -> None:
         """Start a try; returns at once."""
-        if job.attempt in self._running:
+        before = self._running.get(job.attempt)
+        if before is not None and not before[1].ended:
             raise InternalError(f"attempt @{job.attempt} was started twice")
         runner = TryRunner(job, emit=self._emit, save=save, clock=self._clock, redactor=self._redactor)
         task = asyncio.get_running_loop().create_task(runner.run())
@@ -58,7 +59,9 @@ class LocalEngine:
             await asyncio.wait({task for task, _ in self._running.values()})
 
     def _ended(self, job: TryJob, task: asyncio.Task[None]) -> None:
-        del self._running[job.attempt]
+        running = self._running.get(job.attempt)
+        if running is not None and running[0] is task:  # not where a retry began in the moment this try ended
+            del self._running[job.attempt]
         if task.cancelled():  # cancelled before its first step: nothing had begun
             self._emit(TryEnded(job.attempt, job.try_number, TryResult(Outcome.CANCELLED)))
         elif (error := task.exception()) is not None:

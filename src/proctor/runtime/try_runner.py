@@ -93,6 +93,11 @@ class TryRunner:
         self._ended = isinstance(event, TryEnded)
         self._tell(event)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the end of the try was reported."""
+        return self._ended
+
     def grant(self) -> None:
         """Let grading go on: its permits are held."""
         self._granted.set()

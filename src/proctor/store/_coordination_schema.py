@@ -37,6 +37,12 @@ SCHEMA = (
         PRIMARY KEY (host, boot_id, pid_namespace, pid, process_start_ticks)
     ) WITHOUT ROWID
     """,
+    f"""
+    CREATE TABLE teardown (
+        token TEXT PRIMARY KEY NOT NULL, experiment TEXT NOT NULL, path TEXT NOT NULL, timeout_seconds REAL NOT NULL,
+        {_OWNER.format("", "NOT NULL")}, started_at REAL NOT NULL
+    ) WITHOUT ROWID
+    """,
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
