@@ -37,6 +37,17 @@ def say(text: str, *, err: bool = False) -> None:
         ) from error
 
 
+class Lines:
+    """Standard output as a stream of whole lines, for what writes to streams."""
+
+    def write(self, text: str) -> None:
+        """Print one line; as `say` does."""
+        say(text.removesuffix("\n"))
+
+    def flush(self) -> None:
+        """Do nothing: every line is handed on at once."""
+
+
 def _give_up(stream: TextIO) -> None:
     """Let whatever else is written to a stream vanish, and what it still holds, which would fail again at the exit."""
     with suppress(OSError, ValueError):  # a stream without a descriptor has nothing that the exit could write

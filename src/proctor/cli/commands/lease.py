@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from proctor.cli.command import Command as ProctorCommand
+from proctor.cli.command import saying
 from proctor.cli.exits import Exit, exit_of_signal
 from proctor.cli.lease_view import lease_data, lease_lines, lease_table
+from proctor.cli.output import say
 from proctor.cli.teardown import TeardownEnd, run_teardown
 from proctor.errors import Fault, ProctorError, StoreError, UnknownName, UsageError, nearest
 from proctor.report.wording import printable
@@ -33,6 +36,12 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 class _Group(click.RichGroup):
     """A group whose unknown commands name the nearest known."""
+
+    command_class = ProctorCommand
+
+    def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
+        """Return the option that prints the help."""
+        return saying(super().get_help_option(ctx))
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         if args[0] not in self.commands:
@@ -54,16 +63,16 @@ def list_command(as_json: bool) -> int:
     leases = _leases()
     held = [leases.held(info) for info in leases.list()]
     if as_json:
-        click.echo(json.dumps([lease_data(one) for one in held], indent=1))
+        say(json.dumps([lease_data(one) for one in held], indent=1))
         return Exit.OK
     if not held:
-        click.echo(f"no lease is held in `{leases.path}`", err=True)
+        say(f"no lease is held in `{leases.path}`", err=True)
         return Exit.OK
     for line in lease_table(held):
-        click.echo(line)
+        say(line)
     for one in held:
         if one.life.living is not Living.ALIVE:
-            click.echo(
+            say(
                 f"hint: lease `{one.info.key}` is held by a process that is {one.life.living}; "
                 f"`{inspect_command(one.info)}` says what to do",
                 err=True,
@@ -79,11 +88,11 @@ def inspect_(key: str, as_json: bool) -> int:
     leases = _leases()
     one = leases.held(_find(leases, key))
     if as_json:
-        click.echo(json.dumps(lease_data(one), indent=1))
+        say(json.dumps(lease_data(one), indent=1))
         return Exit.OK
     for name, value in lease_lines(one, SystemClock().wall()):
-        click.echo(f"{name:<16}{printable(value)}")
-    click.echo(f"hint: {advice(one.info, one.life)}", err=True)
+        say(f"{name:<16}{printable(value)}")
+    say(f"hint: {advice(one.info, one.life)}", err=True)
     return Exit.OK
 
 
@@ -135,7 +144,7 @@ async def _recover(leases: Leases, key: str, token: str) -> int:
         except LeaseError as error:
             raise UsageError(error.message, hint=error.hint) from error
         for notice in leases.notices:
-            click.echo(f"warning: {notice}", err=True)
+            say(f"warning: {notice}", err=True)
         if info.teardown is not None:
             variables = {"PROCTOR_LEASE_KEY": info.key, "PROCTOR_EXPERIMENT": info.experiment}
             work = run_teardown(info.teardown, project_of(leases.path), variables)
@@ -148,7 +157,7 @@ async def _recover(leases: Leases, key: str, token: str) -> int:
             if problem is not None:
                 _give_back(leases, info, problem)
                 if signals:
-                    click.echo(f"error: interrupted; lease `{info.key}` is held as before", err=True)
+                    say(f"error: interrupted; lease `{info.key}` is held as before", err=True)
                     return exit_of_signal(signals[0])
                 raise ProctorError(
                     f"teardown `{info.teardown.path}` of lease `{info.key}` failed: {problem}; "
@@ -170,7 +179,7 @@ async def _problem(task: asyncio.Task[TeardownEnd]) -> str | None:
     except Fault as fault:
         return str(fault)
     for line in end.output.splitlines():
-        click.echo(f"  {printable(line)}", err=True)
+        say(f"  {printable(line)}", err=True)
     return end.problem
 
 
@@ -195,7 +204,7 @@ def _free(leases: Leases, info: LeaseInfo) -> None:
             f"lease `{info.key}` could not be freed ({done}): {error.message}",
             hint=f"{error.hint}; then `{inspect_command(info)}` says how to go on",
         ) from error
-    click.echo(f"lease `{info.key}` is free: {done}", err=True)
+    say(f"lease `{info.key}` is free: {done}", err=True)
 
 
 def _leases() -> Leases:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,11 +14,13 @@ from typing import Any
 
 import rich_click as click
 
+from proctor.cli.command import Command
 from proctor.cli.commands.run import OWN_FIELDS, options_of, typed_of
 from proctor.cli.commands.run import command as run_command
 from proctor.cli.displays import plan_line
 from proctor.cli.exits import Exit
 from proctor.cli.options import COUNT
+from proctor.cli.output import Lines, say
 from proctor.cli.plan_forecast import (
     decisions_of,
     history_of,
@@ -40,7 +41,7 @@ from proctor.plugins.api import Provider
 from proctor.report.ndjson import Ndjson
 from proctor.report.plan_page import PlanPage
 from proctor.report.plan_text import SLOTS_SHOWN, plan_lines, plan_records
-from proctor.report.wording import for_encoding, printable
+from proctor.report.wording import printable
 from proctor.store.codec import encode
 from proctor.store.history import History
 from proctor.store.layout import checked_run_id, run_name_levels
@@ -62,7 +63,7 @@ class Counts(click.ParamType[tuple[int, ...]]):
         return tuple(dict.fromkeys(numbers))
 
 
-@click.command("plan")
+@click.command("plan", cls=Command)
 @click.option("--all", "all_slots", is_flag=True, help=f"List every slot (default: the first {SLOTS_SHOWN}).")
 def command(
     benchmark: str,
@@ -87,9 +88,9 @@ def command(
     _check_names(plans, options)
     page = _page(resolved, plans, options, task_concurrency or (options.controls.task_concurrency,), given)
     for note in page.notes:
-        click.echo(for_encoding(note, sys.stderr.encoding), err=True)
+        say(note, err=True)
     if options.as_json:
-        out = Ndjson(sys.stdout, encode)
+        out = Ndjson(Lines(), encode)
         for kind, content in plan_records(page, slots_of(plans)):
             out.write(kind, content)
         out.flush()
@@ -97,7 +98,7 @@ def command(
     shown = page.slots if all_slots else SLOTS_SHOWN
     lines = plan_lines(page, islice(slots_of(plans), shown), hidden=max(0, page.slots - shown))
     for line in lines:
-        click.echo(for_encoding(line, sys.stdout.encoding))
+        say(line)
     return Exit.OK
 
 
