@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from proctor.model.attempt import Verdict
 from proctor.model.events import StopReason
 
 
@@ -39,11 +38,6 @@ class Counts:
         if sum(parts) != self.total or min(parts) < 0:
             raise ValueError(f"counts that do not add up: {self}")
 
-    @classmethod
-    def of_plan(cls, total: int) -> Counts:
-        """Return the counts before anything has started."""
-        return cls(total=total, queued=total)
-
     @property
     def scored(self) -> int:
         """Slots with a score."""
@@ -53,20 +47,6 @@ class Counts:
     def stopped(self) -> int:
         """Slots that are not dispatched, for whatever reason."""
         return sum(self.not_dispatched.values())
-
-    def after_start(self) -> Counts:
-        """Return the counts after a queued slot was dispatched."""
-        return replace(self, queued=self.queued - 1, running=self.running + 1)
-
-    def after_seal(self, verdict: Verdict) -> Counts:
-        """Return the counts after a running attempt got its verdict."""
-        changed = {"running": self.running - 1, verdict.value: getattr(self, verdict.value) + 1}
-        return replace(self, **changed)
-
-    def after_stop(self, reason: StopReason, slots: int) -> Counts:
-        """Return the counts after queued slots were given up."""
-        stopped = self.not_dispatched.get(reason.value, 0) + slots
-        return replace(self, queued=self.queued - slots, not_dispatched={**self.not_dispatched, reason.value: stopped})
 
     def __add__(self, other: Counts) -> Counts:
         reasons = [reason for reason in StopReason if reason in self.not_dispatched or reason in other.not_dispatched]

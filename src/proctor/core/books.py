@@ -22,7 +22,6 @@ from proctor.core.run import Part, Run, Stage
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.waits import Ask, Dues, Queue
 from proctor.errors import InternalError
-from proctor.model.attempt import GradingMode
 from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId
 
@@ -210,8 +209,3 @@ class Books:
         if part.lanes is not None and not lane and not part.lanes.may_open():
             return "lane"
         return "start" if part.slots.head(READY, run.fallback) is not None else "same task"
-
-
-def judged_apart(plan: ExperimentPlan) -> bool:
-    """Say whether grading asks for a vector of its own."""
-    return plan.grading is GradingMode.FRESH or (plan.grading is GradingMode.NONE and plan.judge is not None)

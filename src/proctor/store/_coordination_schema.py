@@ -31,13 +31,6 @@ SCHEMA = (
     ) WITHOUT ROWID
     """,
     f"""
-    CREATE TABLE process (
-        {_OWNER.format("", "NOT NULL")},
-        invocation TEXT NOT NULL, directory TEXT NOT NULL, started_at REAL NOT NULL, heartbeat_at REAL NOT NULL,
-        PRIMARY KEY (host, boot_id, pid_namespace, pid, process_start_ticks)
-    ) WITHOUT ROWID
-    """,
-    f"""
     CREATE TABLE teardown (
         token TEXT PRIMARY KEY NOT NULL, experiment TEXT NOT NULL, path TEXT NOT NULL, timeout_seconds REAL NOT NULL,
         {_OWNER.format("", "NOT NULL")}, started_at REAL NOT NULL

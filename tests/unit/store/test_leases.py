@@ -26,7 +26,6 @@ from proctor.store.lease_info import (
 )
 from proctor.store.leases import Leases, new_token
 from proctor.store.owner import Living, Owner, this_owner
-from proctor.store.process_registry import ProcessRegistry
 
 KEY = "team/cohort-a"
 
@@ -318,27 +317,3 @@ def test_S2_how_long_a_run_waits_that_was_not_told() -> None:
     assert LeaseWait.default(on_terminal=False).limit_seconds == 600
     assert LeaseWait(0).next_poll(0.0, 0.5) is None
     assert LeaseWait(None).next_poll(1e9, 0.0) == POLL_SECONDS_MAX / 2
-
-
-# -------------------------------------------------------------------------------------------------------- processes
-
-
-def test_the_registry_lists_who_is_at_work_and_forgets_the_dead(path: Path, tmp_path: Path) -> None:
-    clock = StillClock(1000.0)
-    mine = ProcessRegistry(path, this_owner(), clock)
-    mine.unregister()
-    mine.heartbeat()
-    assert mine.list() == []
-    ProcessRegistry(path, gone(), clock).register("dead", tmp_path)
-    ProcessRegistry(path, elsewhere(), clock).register("elsewhere", tmp_path)
-    assert [(one.invocation, one.life.living) for one in mine.list()] == [
-        ("elsewhere", Living.UNKNOWN), ("dead", Living.DEAD),
-    ]  # fmt: skip
-    clock.now = 1001.0
-    mine.register("mine", tmp_path)
-    clock.now = 1002.0
-    mine.heartbeat()
-    assert [(one.invocation, one.heartbeat_at) for one in mine.list()] == [("elsewhere", 1000.0), ("mine", 1002.0)]
-    assert mine.list()[1].directory == str(tmp_path)
-    mine.unregister()
-    assert [one.invocation for one in mine.list()] == ["elsewhere"]
