@@ -11,12 +11,16 @@ from proctor.model.ids import AttemptId, SlotKey
 
 @dataclass(frozen=True, slots=True)
 class StartTry:
-    """Start a try; the permits for it are held. With a `lane` it runs in that lane's sandbox, opening it if need be."""
+    """Start a try; the permits for it are held. With a `lane` it runs in that lane's sandbox, opening it if need be.
+
+    `grading_only` says that the agent's part is taken from the checkpoint of an earlier try of the attempt.
+    """
 
     attempt: AttemptId
     slot: SlotKey
     try_number: int
     lane: str | None = None
+    grading_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from proctor.model.secrets import without_secrets
 from proctor.model.spec import (
+    Artifact,
     Component,
     EnvironmentSpec,
     Experiment,
@@ -70,6 +71,7 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "sandbox_reuse": _in("sandbox_reuse", "what is outside the work directory stays from attempt to attempt"),
         "shared_state_key": _in("shared_state", "another key, another cohort"),
         "flags": _in("flags", "without credentials"),
+        "artifacts": _in("artifacts", "a grader can read them"),
     },
     RetrySpec: {
         name: _out("a wrong answer is never tried again")
@@ -105,12 +107,19 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "tags": _out("for choosing and grouping"),
         "environment": _in("task"),
         "needs_sandbox": _in("task"),
+        "artifacts": _in("task", "a grader can read them"),
+    },
+    Artifact: {
+        "path": _in("task, artifacts"),
+        "required": _in("task, artifacts", "whether it is missing shows in the issues"),
+        "max_bytes": _in("task, artifacts", "what is cut is not graded"),
     },
     Reference: {"answer": _in("task", "only for `oracle`"), "script": _in("task", "only for `oracle`")},
     TimeLimits: {
         name: _out("whether a saved attempt fits the limits is decided when it is reused")
         for name in (
             "open_seconds", "setup_seconds", "agent_seconds", "collect_seconds", "grade_seconds", "dispose_seconds",
+            "try_seconds", "agent_idle_seconds",
         )
     },
 }  # fmt: skip
@@ -163,6 +172,10 @@ def _model(model: ModelSpec | None) -> Json:
     return {"id": model.id, "endpoint": model_endpoint(model), "params": model.params}
 
 
+def _artifacts(artifacts: tuple[Artifact, ...]) -> Json:
+    return sorted([one.path, one.required, one.max_bytes] for one in artifacts) or None
+
+
 def experiment_parts(experiment: Experiment, *, benchmark_version: str, harness_version: str) -> dict[str, str]:
     """Return the digests of the parts that all slots of an experiment share, by name."""
     benchmark, harness = experiment.benchmark, experiment.harness
@@ -179,6 +192,7 @@ def experiment_parts(experiment: Experiment, *, benchmark_version: str, harness_
         "setup": experiment.setup,
         "sandbox_reuse": experiment.sandbox_reuse or None,
         "shared_state": experiment.shared_state_key,
+        "artifacts": _artifacts(experiment.artifacts),
     }
     return parts | {name: digest(value) for name, value in optional.items() if value is not None}
 
@@ -193,6 +207,8 @@ def task_parts(task: Task, *, grader_version: str, with_reference: bool = False)
     }
     if task.files:
         content["files"] = {name: sha256(data).hexdigest() for name, data in task.files.items()}
+    if task.artifacts:
+        content["artifacts"] = _artifacts(task.artifacts)
     if with_reference and task.reference is not None:
         content["reference"] = {"answer": task.reference.answer, "script": task.reference.script}
     grader = {"id": task.grader.id, "version": grader_version, "params": task.grader.params}

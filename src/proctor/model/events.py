@@ -64,6 +64,8 @@ class TryStarted:
     task: str
     ordinal: int
     try_number: int
+    grading_only: bool = False
+    """Whether the agent's part is taken from the checkpoint of an earlier try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,26 @@ class PhaseEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedFile:
+    """A file of a checkpoint: its name below the directory of the try, the digest (sha256) and size of its content."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkCheckpointed:
-    """What grading needs was saved: the digest (sha256) of the answer, where there is one, and what the work used."""
+    """What grading needs was saved: the answer's digest (sha256), where there is one, and every file.
+
+    `usage` is what the work used. From here on grading can be tried again without the agent.
+    """
 
     attempt: AttemptId
     try_number: int
     answer_sha256: str | None
     usage: Usage
+    files: tuple[SavedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +253,10 @@ class LaneClosed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The invocation was told to stop, by a signal (its number) or by the caller (0)."""
+    """The invocation was told to stop, by a signal (its number) or for another `cause` (0), such as its time limit."""
 
     signal: int
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +323,6 @@ __all__ = [
     "EVENT_TYPES", "FINAL_EVENTS", "AttemptSealed", "BackoffEnded", "BackoffStarted", "Completion", "DispatchStopped",
     "Event", "GradingQueued", "GradingStarted", "Interrupted", "IssueRaised", "LaneClosed", "LeaseGranted",
     "LeaseRefused", "LeaseReleased", "Notice", "Outcome", "PhaseEnded", "PhaseStarted", "Purpose", "RunEnded",
-    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SetupEnded", "StopReason", "StoreFailed",
-    "TeardownEnded", "TimerFired", "TryEnded", "TryEvent", "TryStarted", "WorkCheckpointed",
+    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SavedFile", "SetupEnded", "StopReason",
+    "StoreFailed", "TeardownEnded", "TimerFired", "TryEnded", "TryEvent", "TryStarted", "WorkCheckpointed",
 ]  # fmt: skip

@@ -68,6 +68,23 @@ def _no_files() -> dict[str, bytes]:
     return {}
 
 
+ARTIFACT_LIMIT_BYTES = 64 * 1024 * 1024
+"""What is kept of an artifact unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file or directory that is taken out of the agent's sandbox in phase collect.
+
+    `path` is relative to the work directory, or absolute inside the sandbox. One that is `required` and missing is
+    the agent's doing (`collect.required_missing`); what is beyond `max_bytes` in all is left out.
+    """
+
+    path: str
+    required: bool = False
+    max_bytes: int = ARTIFACT_LIMIT_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One problem: prompt, files, environment declaration, grader.
@@ -84,11 +101,17 @@ class Task:
     tags: tuple[str, ...] = ()
     environment: EnvironmentSpec | None = None
     needs_sandbox: bool = False
+    artifacts: tuple[Artifact, ...] = ()
+    """What is taken out of the agent's sandbox; grading `fresh` finds it in its own sandbox, at the same paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """Limits of a try in seconds of execution; `None` is none."""
+    """Limits of a try in seconds of execution; `None` is none.
+
+    `try_seconds` bounds all phases together but `dispose`. `agent_idle_seconds` bounds how long the agent may give no
+    sign of life: output, a model call, progress.
+    """
 
     open_seconds: float | None = 600.0
     setup_seconds: float | None = 600.0
@@ -96,6 +119,8 @@ class TimeLimits:
     collect_seconds: float | None = 120.0
     grade_seconds: float | None = 600.0
     dispose_seconds: float | None = 60.0
+    try_seconds: float | None = None
+    agent_idle_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +164,5 @@ class Experiment:
     sandbox_reuse: bool = False
     """Whether attempts run one after another in sandboxes that are reset in between."""
     flags: Mapping[str, Json] = field(default_factory=_no_params)
+    artifacts: tuple[Artifact, ...] = ()
+    """What is kept of every task's sandbox, beside what the tasks declare."""

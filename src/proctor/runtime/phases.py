@@ -11,7 +11,7 @@ from proctor.model.attempt import Phase
 from proctor.model.events import PhaseEnded, PhaseStarted, TryEvent
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.clock import Clock
-from proctor.runtime.contexts import Notes, TryLog
+from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.shield import end_task
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import random
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -23,8 +23,6 @@ from proctor.model.events import (
     GradingQueued,
     IssueRaised,
     Purpose,
-    SandboxDisposed,
-    SandboxOpened,
     TryEnded,
     TryEvent,
     WorkCheckpointed,
@@ -32,21 +30,19 @@ from proctor.model.events import (
 from proctor.plugins.api import Collected, Message, Sandbox, Session
 from proctor.runtime.backoff import Backoff, Sleep, retry_after_seconds
 from proctor.runtime.clock import Clock
-from proctor.runtime.contexts import GradingContext, Notes, Patience, TryContext, TryLog
+from proctor.runtime.contexts import GradingContext, Patience, TryContext
 from proctor.runtime.job import Save, TryJob
 from proctor.runtime.lanes import retires
+from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
-from proctor.runtime.shield import end_task, shielded
+from proctor.runtime.try_sandboxes import TrySandboxes
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 Emit = Callable[[TryEvent], None]
-
-CANCEL_GRACE_SECONDS = 5.0
-"""How long an opening of a sandbox may take to end when it is cancelled."""
 
 
 class TryRunner:
@@ -79,8 +75,9 @@ class TryRunner:
         self._patience = Patience(self._backoff, job.retry, unit, clock)
         self._retry_after: str | None = None
         self._granted = asyncio.Event()
-        self._sandboxes: list[Sandbox] = []
-        self._over = False
+        self._boxes = TrySandboxes(
+            job, emit=emit, notes=self._notes, phases=self._phases, backoff=self._backoff, patience=self._patience
+        )
         self._session: Session | None = None
         self._answer: str | None = None
         self._collected = Collected()
@@ -132,7 +129,7 @@ class TryRunner:
             return True
         if lane.sandbox is None or not lane.marked or retires(outcome, self._notes.issues):
             return False
-        return await self._let_go(lane.sandbox.reset, f"resetting sandbox {lane.sandbox.id}")
+        return await self._boxes.let_go(lane.sandbox.reset, f"resetting sandbox {lane.sandbox.id}")
 
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:
@@ -140,8 +137,7 @@ class TryRunner:
                 await self._work()
                 grade = await self._grade()
             finally:
-                self._over = True
-                await self._release()
+                await self._boxes.end(self._give_session())
         except SkipTask as skip:
             self._log.logger.info("skipped: %s", skip)
             return Outcome.SKIPPED, None
@@ -175,17 +171,17 @@ class TryRunner:
             raise last
         if job.grading is not GradingMode.REUSE:
             self._checkpoint()
-            await self._release()
+            await self._boxes.release(self._give_session())
 
     async def _agent_sandbox(self) -> Sandbox:
         """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
         lane = self._job.lane
         if lane is not None and lane.sandbox is not None:
             return lane.sandbox
-        sandbox = await self._open(Purpose.AGENT)
+        sandbox = await self._boxes.open(Purpose.AGENT)
         if lane is not None:
             lane.sandbox = sandbox
-            self._sandboxes.remove(sandbox)  # the lane disposes of it
+            self._boxes.hand_over(sandbox)  # the lane disposes of it
         return sandbox
 
     async def _set_up(self, context: TryContext) -> None:
@@ -206,6 +202,10 @@ class TryRunner:
         if answer is not None and not isinstance(answer, str):
             raise Fault("harness.crashed", f"the harness returned an answer of type {type(answer).__name__}, not text")
         self._answer = answer
+
+    def _give_session(self) -> Session | None:
+        session, self._session = self._session, None
+        return session
 
     async def _collect(self) -> None:
         assert self._session is not None
@@ -228,12 +228,12 @@ class TryRunner:
     async def _grade(self) -> Grade:
         job = self._job
         lane = job.lane.sandbox if job.lane is not None else None
-        sandbox = (self._sandboxes[-1] if self._sandboxes else lane) if job.grading is GradingMode.REUSE else None
+        sandbox = (self._boxes.last or lane) if job.grading is GradingMode.REUSE else None
         if job.grading is GradingMode.FRESH:
             self._emit(GradingQueued(job.attempt))
             await self._granted.wait()
             self._backoff.reopen()
-            sandbox = await self._open(Purpose.GRADE)
+            sandbox = await self._boxes.open(Purpose.GRADE)
             await self._backoff.close()
         context = GradingContext(
             task=job.task,
@@ -255,71 +255,6 @@ class TryRunner:
         if not isinstance(grade, Grade):
             raise Fault("grader.invalid_score", f"the grader returned {type(grade).__name__}, not a Grade")
         return grade
-
-    # ------------------------------------------------------------------------------------------ sandboxes, clean-up
-
-    async def _open(self, purpose: Purpose) -> Sandbox:
-        job = self._job
-        labels = {**job.labels, "attempt": job.attempt, "try": str(job.try_number), "purpose": purpose.value}
-        before = len(self._sandboxes)
-        try:
-            asking = lambda: self._patience.repeat(lambda: self._open_sandbox(labels))  # noqa: E731
-            return await self._phases.run(Phase.OPEN, job.limits.open_seconds, asking)
-        finally:
-            if len(self._sandboxes) > before:  # also when it was made in the moment the try was cancelled
-                self._emit(SandboxOpened(job.attempt, job.try_number, str(self._sandboxes[-1].id), purpose))
-
-    async def _open_sandbox(self, labels: Mapping[str, str]) -> Sandbox:
-        """Ask the provider; a cancelled opening is waited for, so that what it made after all becomes known."""
-
-        async def opened() -> Sandbox:
-            with boundary(Phase.OPEN):
-                sandbox = await self._job.provider.open(self._job.environment, labels)
-            self._sandboxes.append(sandbox)
-            if self._over:  # it came after everybody had stopped waiting for it
-                await self._release_all()
-            return sandbox
-
-        opening = asyncio.get_running_loop().create_task(opened())
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            await end_task(opening, CANCEL_GRACE_SECONDS)
-            raise
-
-    async def _release(self) -> None:
-        """Close the session and dispose of every sandbox, whatever happens to the try meanwhile."""
-        if self._session is not None or self._sandboxes:
-            await shielded(self._release_all(), None)
-
-    async def _release_all(self) -> None:
-        await self._backoff.close()
-        session, self._session = self._session, None
-        if session is not None:
-            await self._let_go(session.close, "the harness session")
-        while self._sandboxes:
-            sandbox = self._sandboxes.pop()
-            started = self._phases.started(Phase.DISPOSE)
-            gone = await self._let_go(sandbox.dispose, f"sandbox {sandbox.id}")
-            self._phases.ended(Phase.DISPOSE, started)
-            if gone:
-                self._emit(SandboxDisposed(self._job.attempt, str(sandbox.id)))
-
-    async def _let_go(self, release: Callable[[], Awaitable[None]], what: str) -> bool:
-        """Release something within the limit of dispose; trouble is a warning beside the outcome, never instead."""
-        limit = self._job.limits.dispose_seconds
-
-        async def guarded() -> None:
-            with boundary(Phase.DISPOSE):
-                await release()
-
-        try:
-            await shielded(guarded(), limit)
-        except (TimeoutError, asyncio.CancelledError, Fault) as error:
-            why = f"not gone within {limit:g} s" if limit and isinstance(error, TimeoutError) else describe(error)
-            self._notes.raise_issue("dispose.failed", f"{what}: {why}")
-            return False
-        return True
 
     # ------------------------------------------------------------------------------------------------- mechanics
 

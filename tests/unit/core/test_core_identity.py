@@ -18,6 +18,7 @@ from proctor.core.identity import (
 )
 from proctor.model.attempt import GradingMode
 from proctor.model.spec import (
+    Artifact,
     Component,
     EnvironmentSpec,
     Experiment,
@@ -29,7 +30,18 @@ from proctor.model.spec import (
     TimeLimits,
 )
 
-DECLARED = (Experiment, RetrySpec, Component, ModelSpec, EnvironmentSpec, Resources, Task, Reference, TimeLimits)
+DECLARED = (
+    Experiment,
+    RetrySpec,
+    Component,
+    ModelSpec,
+    EnvironmentSpec,
+    Resources,
+    Task,
+    Reference,
+    TimeLimits,
+    Artifact,
+)
 
 MODEL = ModelSpec("openai/gpt-x", "https://api.example.com:8443/v1", "secret", None, {"temperature": 0})
 ENVIRONMENT = EnvironmentSpec("docker", "python:3.12", {"A": "1"}, Resources(1.0, 1024), "none")
@@ -40,6 +52,7 @@ EXPERIMENT = Experiment(
 TASK = Task(
     id="t", grader=Component("text", {"expected": "42"}), prompt="what?", files={"a.txt": b"1"},
     reference=Reference("42", "echo 42"), tags=("x",), environment=ENVIRONMENT,
+    artifacts=(Artifact("out.txt"),),
 )  # fmt: skip
 
 
@@ -63,6 +76,10 @@ def replaced(value, **changes):
 
 def with_model(**changes) -> Experiment:
     return replaced(EXPERIMENT, model=replaced(MODEL, **changes))
+
+
+def with_artifact(**changes) -> Task:
+    return replaced(TASK, artifacts=(replaced(Artifact("out.txt"), **changes),))
 
 
 def with_environment(**changes) -> Experiment:
@@ -113,6 +130,11 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Task, "tags"): replaced(TASK, tags=()),
     (Task, "environment"): replaced(TASK, environment=None),
     (Task, "needs_sandbox"): replaced(TASK, needs_sandbox=True),
+    (Task, "artifacts"): replaced(TASK, artifacts=()),
+    (Experiment, "artifacts"): replaced(EXPERIMENT, artifacts=(Artifact("log"),)),
+    (Artifact, "path"): with_artifact(path="other.txt"),
+    (Artifact, "required"): with_artifact(required=True),
+    (Artifact, "max_bytes"): with_artifact(max_bytes=7),
     (Reference, "answer"): replaced(TASK, reference=Reference("43", "echo 42")),
     (Reference, "script"): replaced(TASK, reference=Reference("42", "echo 43")),
     **{
@@ -198,7 +220,7 @@ def test_what_is_no_json_value_is_refused(value):
 def test_digests_are_what_they_were():
     """Saved identities are compared with these: a change here needs another IDENTITY_FORMAT."""
     assert digest({"b": [1, None, "x"], "a": 1.5}) == "7b267faa58851e6d"
-    assert whole() == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
+    assert whole(task=replaced(TASK, artifacts=())) == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
     assert SharedIdentity.of({"b": "1", "a": "2"}).slot({"task": "3"}, 0) == "8926ca7f532c7c9e966354ae2b18f563"
 
 
