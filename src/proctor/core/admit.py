@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from proctor.core.books import Books
-from proctor.core.choose import Chooser
+from proctor.core.choose import Candidate, Chooser
 from proctor.core.commands import CloseLane, Command, OpenLane, ResumeTry, StartGrading, StartTry
 from proctor.core.flight import Attempt
 from proctor.core.held import Kind, Moment
 from proctor.core.lifecycle import Step
 from proctor.core.order import READY, Place
-from proctor.core.rank import Candidate, Line
+from proctor.core.rank import Line
 from proctor.core.run import Part, Run
 from proctor.core.stops import Stops
 from proctor.model.attempt import GradingMode

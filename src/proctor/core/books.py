@@ -168,7 +168,7 @@ class Books:
             index = run.index
             for line in run.part_in:
                 if line.careful:
-                    line.top = line.candidate = None
+                    line.forget()
                 if index not in line.waiting and run.can_start(line):
                     line.offer(run)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from proctor.core.books import Books
-from proctor.core.rank import Candidate, Line
+from proctor.core.rank import Line
 from proctor.core.run import Run
 from proctor.core.waits import Ask, is_held
 
 OVERTAKEN_AT_MOST = 100
 """After so many later starts that went first at one of its gates, a slot becomes the claimant (O4)."""
+
+
+class Candidate(NamedTuple):
+    """What may start: the first slot that an experiment has in a line."""
+
+    run: Run
+    line: Line
 
 
 class Chooser:
@@ -20,6 +29,8 @@ class Chooser:
         self._gates = books.gates
         self._slots = books.slots
         self._lines = books.lines
+        self._works = tuple(books.built.work.values())
+        self._fallback = 1
         self._tiers = (books.lines, books.speculative) if books.speculative else (books.lines,)
         self.now = 0.0
         self.claimant: Line | None = None
@@ -67,13 +78,18 @@ class Chooser:
     def choose(self) -> Candidate | None:
         """Return the first experiment in order whose next slot passes all gates, or None."""
         fallback = self._books.durations.value or 1
-        if self.claimant is not None:
-            candidate = self.claimant.best(fallback)
-            if candidate is None:
-                self.claimant.overtaken = 0
+        if fallback != self._fallback:
+            self._fallback = fallback
+            for work in self._works:
+                work.expect(fallback)
+        claimant = self.claimant
+        if claimant is not None:
+            leader = claimant.look(fallback)
+            if leader is None:
+                claimant.overtaken = 0
                 self.claimant = None
-            elif self.fits(self.claimant.ask):
-                return candidate
+            elif self.fits(claimant.ask):
+                return Candidate(leader, claimant)
         for lines in self._tiers:
             chosen = self._first_of(lines, fallback)
             if chosen is not None:
@@ -81,39 +97,59 @@ class Chooser:
         return None
 
     def _first_of(self, lines: tuple[Line, ...], fallback: int) -> Candidate | None:
-        best: Candidate | None = None
+        """Return the first in order of those in some lines.
+
+        This is run over all lines in every decision, so what is asked of each is written out, not called.
+        """
+        best: Line | None = None
+        need = -1.0
         probe: Candidate | None = None
         able: list[Line] = []
         blocked: list[Line] = []
-        fits, claimant = self._gates.fits, self.claimant
+        free, claimant = self._gates.free, self.claimant
         waits = self._books.backing_off >= self._slots
+        unknown = not self._books.durations.value
         for line in lines:
             if not line.waiting:
                 continue
             ask = line.ask
             # There is a global slot, or nothing would have been chosen at all.
-            if (ask.contested and not fits(ask.demand)) or (waits and is_held(ask, self._slots)):
-                blocked.append(line)
-                continue
-            if (ask.paces and self._waits_for_pace(line)) or (claimant is not None and not self._leaves_room(line)):
-                continue
-            run = line.probe() if line.probes else None
-            if run is not None:
-                candidate = Candidate(0.0, 0.0, run, line)
-                if probe is None or _precedes(candidate, probe):
-                    probe = candidate
-            elif probe is None and (candidate := line.best(fallback)) is not None:
-                able.append(line)
-                # Most often the need decides; then nothing has to be called.
-                if best is None or candidate[0] > best[0] or (candidate[0] == best[0] and _precedes(candidate, best)):
-                    best = candidate
+            for gate, weight in ask.elsewhere:
+                if free[gate] < weight:
+                    break
+            else:
+                if not waits or not is_held(ask, self._slots):
+                    if (ask.paces and self._waits_for_pace(line)) or (
+                        claimant is not None and not self._leaves_room(line)
+                    ):
+                        continue
+                    if line.probes and (run := line.probe()) is not None:
+                        if probe is None or _goes_before(run, line, probe.run, probe.line):
+                            probe = Candidate(run, line)
+                        continue
+                    leader = line.leader if line.seen == fallback else line.look(fallback)
+                    if leader is None:
+                        continue
+                    if unknown:
+                        able.append(line)
+                    its = line.own
+                    for work in line.work:
+                        if work.need > its:
+                            its = work.need
+                    if its > need or (its == need and best is not None and _precedes(line, best)):
+                        best, need = line, its
+                    continue
+            blocked.append(line)
         if probe is not None or best is None:
             return probe
-        if not self._books.durations.value and best.need * self._slots < self._remaining():
-            best = self._first_in_plan_order(able)
+        assert best.leader is not None
+        chosen = Candidate(best.leader, best)
+        by_need = not unknown or need * self._slots >= self._remaining()
+        if not by_need:
+            chosen = self._first_in_plan_order(able)
         if blocked and lines is self._lines:
-            self._overtake(blocked, best, fallback)
-        return best
+            self._overtake(blocked, chosen, need if by_need else 0.0, fallback)
+        return chosen
 
     def _waits_for_pace(self, line: Line) -> bool:
         if line.ask.ready_at() <= self.now:
@@ -130,26 +166,28 @@ class Chooser:
         best: Candidate | None = None
         for line in lines:
             run = line.first()
-            if run is not None:
-                candidate = Candidate(0.0, 0.0, run, line)
-                if best is None or _precedes(candidate, best):
-                    best = candidate
+            if run is not None and (best is None or _goes_before(run, line, best.run, best.line)):
+                best = Candidate(run, line)
         assert best is not None
         return best
 
-    def _overtake(self, blocked: list[Line], chosen: Candidate, fallback: int) -> None:
-        """Count the start for those that come before it in order and wait at a gate that it takes from (O4)."""
+    def _overtake(self, blocked: list[Line], chosen: Candidate, need: float, fallback: int) -> None:
+        """Count the start for those that come before it in order and wait at a gate that it takes from (O4).
+
+        `need` is 0 where it was not chosen by need: then all others come before it.
+        """
         taken = chosen.line.ask.contested
         if not taken:
             return
         for line in blocked:
             if taken.isdisjoint(line.ask.contested) or self._gates.fits(line.ask.demand):
                 continue
-            candidate = line.best(fallback)
-            if candidate is not None and _precedes(candidate, chosen):
-                line.overtaken += 1
-                if self.claimant is None and line.overtaken >= self._patience:
-                    self.claimant = line
+            if line.look(fallback) is not None:
+                its = line.need()
+                if its > need or (its == need and _precedes(line, chosen.line)):
+                    line.overtaken += 1
+                    if self.claimant is None and line.overtaken >= self._patience:
+                        self.claimant = line
 
     def _leaves_room(self, line: Line) -> bool:
         """Say whether a start leaves the claimant as much as it needs, wherever both go; not of global slots."""
@@ -159,23 +197,28 @@ class Chooser:
         wanted = claimant.ask.weights
         for gate, weight in line.ask.demand:
             if gate in wanted and gate in claimant.ask.contested:
-                free = self._gates.free(gate)
-                if free is not None and free - weight < wanted[gate]:
+                if self._gates.free[gate] - weight < wanted[gate]:
                     return False
         return True
 
 
-def _precedes(one: Candidate, other: Candidate) -> bool:
-    """Say whether a candidate comes first (O1): larger need, plan order, place inside the experiment.
+def _precedes(one: Line, other: Line) -> bool:
+    """Say whether the leader of a line comes first, where both needs are equal (O1).
 
-    Where what waits at a shared gate makes two needs equal, those without it decide.
+    Where what waits at a shared gate makes them equal, those without it decide; then plan order, then the place inside
+    the experiment.
     """
-    if one.need != other.need:
-        return one.need > other.need
     if one.own != other.own:
         return one.own > other.own
-    if one.run is not other.run:
-        return one.run.index < other.run.index
-    first = one.run.place(one.run.part_in[one.line], one.line.tier)
-    second = other.run.place(other.run.part_in[other.line], other.line.tier)
+    assert one.leader is not None
+    assert other.leader is not None
+    return _goes_before(one.leader, one, other.leader, other)
+
+
+def _goes_before(one: Run, line: Line, other: Run, other_line: Line) -> bool:
+    """Say whether an experiment in a line comes first by plan order, then by the place of its next slot."""
+    if one is not other:
+        return one.index < other.index
+    first = one.place(one.part_in[line], line.tier)
+    second = other.place(other.part_in[other_line], other_line.tier)
     return first is not None and (second is None or first < second)

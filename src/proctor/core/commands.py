@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
 
 from proctor.model.attempt import Issue, Verdict
 from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId, SlotKey
 
+_T = TypeVar("_T")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass_transform(frozen_default=True)
+def _command(cls: type[_T]) -> type[_T]:
+    """Make a dataclass that is frozen for the type checker alone, as being frozen makes each one four times as slow."""
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+@_command
 class StartTry:
     """Start a try; the permits for it are held. With a `lane` it runs in that lane's sandbox, opening it if need be.
 
@@ -23,21 +32,21 @@ class StartTry:
     grading_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class StartGrading:
     """Let a try that asked for it go on to grading; the permits for it are held."""
 
     attempt: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class ResumeTry:
     """Let a try go on whose backoff has ended; the permits for it are held again."""
 
     attempt: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class CancelTry:
     """Cancel a try in flight; `reason` is what its log says."""
 
@@ -45,7 +54,7 @@ class CancelTry:
     reason: StopReason = StopReason.INTERRUPT
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class Seal:
     """Make an attempt final. `issue` belongs to none of its tries and is recorded just before.
 
@@ -60,7 +69,7 @@ class Seal:
     issue: Issue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class StopDispatch:
     """Record that slots of an experiment will not be dispatched."""
 
@@ -69,14 +78,14 @@ class StopDispatch:
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class WakeAt:
     """Tell the scheduler `TimerFired` at a moment of the clock whose `now` it is given; the last one counts."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class AcquireLease:
     """Ask for the lease on the shared state `key`, waiting as long as is allowed."""
 
@@ -84,28 +93,28 @@ class AcquireLease:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class ReleaseLease:
     """Release the lease of an experiment, or stop waiting for it."""
 
     experiment: str
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class RunSetup:
     """Run the setup hook of an experiment."""
 
     experiment: str
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class RunTeardown:
     """Run the teardown hook of an experiment; all its sandboxes are gone."""
 
     experiment: str
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class OpenLane:
     """Begin a lane: its sandbox is opened by the first try in it. `group` is the task group it belongs to, if any."""
 
@@ -114,14 +123,14 @@ class OpenLane:
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class CloseLane:
     """Dispose of the sandbox of a lane, if it has one; nothing runs in it any more."""
 
     lane: str
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class FinishRun:
     """Nothing of the experiment is left to do: close its run."""
 
@@ -129,7 +138,7 @@ class FinishRun:
     completion: Completion
 
 
-@dataclass(frozen=True, slots=True)
+@_command
 class Finish:
     """Nothing is left to do at all."""
 

@@ -50,7 +50,8 @@ class Gates:
         self._names: list[str] = []
         self._limits: list[int | None] = []
         self._whole: list[int] = []
-        self._free: list[int] = []
+        self.free: list[int] = []
+        """Permits that are left, by gate; to be read only. More than anybody takes where there is no limit."""
 
     def add(self, name: str, limit: int | None) -> int:
         """Add a gate and return its index; raises `ValueError` for a limit that is neither None nor at least 1."""
@@ -59,20 +60,16 @@ class Gates:
         self._limits.append(limit)
         whole = _UNLIMITED if limit is None else limit
         self._whole.append(whole)
-        self._free.append(whole)
+        self.free.append(whole)
         return len(self._names) - 1
 
     def limit(self, index: int) -> int | None:
         """Return the limit of a gate."""
         return self._limits[index]
 
-    def free(self, index: int) -> int | None:
-        """Return how many permits of a gate are left, or None where it has no limit."""
-        return None if self._limits[index] is None else self._free[index]
-
     def fits(self, demand: Demand) -> bool:
         """Say whether every gate of the demand has room for it now."""
-        free = self._free
+        free = self.free
         for index, weight in demand:  # noqa: SIM110 - a generator costs more than the loop, in every decision
             if free[index] < weight:
                 return False
@@ -81,13 +78,13 @@ class Gates:
     def blocker(self, demand: Demand) -> str | None:
         """Return the name of the first gate, in the order of their indexes, without room for the demand, or None."""
         for index, weight in demand:
-            if self._free[index] < weight:
+            if self.free[index] < weight:
                 return self._names[index]
         return None
 
     def take(self, demand: Demand) -> bool:
         """Take the whole demand and return True, or take nothing and return False."""
-        free = self._free
+        free = self.free
         for index, weight in demand:
             if free[index] < weight:
                 return False
@@ -97,25 +94,31 @@ class Gates:
 
     def give(self, demand: Demand) -> None:
         """Give the whole demand back; raises `InternalError`, changing nothing, if a gate holds less than that."""
-        free, whole = self._free, self._whole
-        for index, weight in demand:
-            held = whole[index] - free[index]
-            if held < weight:
-                name = self._names[index]
-                raise InternalError(f"gate `{name}` was given back {weight} permits of the {held} it held")
+        free, whole = self.free, self._whole
         for index, weight in demand:
             free[index] += weight
+            if free[index] > whole[index]:
+                self._take_again(demand, index, weight)
+
+    def _take_again(self, demand: Demand, wrong: int, weight: int) -> None:
+        """Undo what was given back of a demand, up to the gate that did not hold as much; raises `InternalError`."""
+        for index, permits in demand:
+            self.free[index] -= permits
+            if index == wrong:
+                break
+        held = self._whole[wrong] - self.free[wrong]
+        raise InternalError(f"gate `{self._names[wrong]}` was given back {weight} permits of the {held} it held")
 
     def resize(self, index: int, limit: int | None) -> None:
         """Change a limit in place; who holds a permit keeps it, also above a smaller limit."""
         _require_limit(self._names[index], limit)
         whole = _UNLIMITED if limit is None else limit
-        self._free[index] += whole - self._whole[index]
+        self.free[index] += whole - self._whole[index]
         self._limits[index], self._whole[index] = limit, whole
 
     def snapshot(self) -> tuple[GateView, ...]:
         """Return all gates as they are now, in the order in which they were added; it never changes afterwards."""
-        held = (whole - free for whole, free in zip(self._whole, self._free, strict=True))
+        held = (whole - free for whole, free in zip(self._whole, self.free, strict=True))
         return tuple(map(GateView, self._names, self._limits, held))
 
 

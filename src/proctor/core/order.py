@@ -25,7 +25,7 @@ class Slots:
     """
 
     __slots__ = ("_early_exit", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted", "_table", "count",
-                 "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
+                 "known", "longest_ever", "remaining", "tasks", "unknown", "version")  # fmt: skip
 
     def __init__(self, table: TaskTable, tasks: Sequence[int], *, serial: bool, early_exit: bool) -> None:
         self._table = table
@@ -51,6 +51,8 @@ class Slots:
         self.remaining = len(tasks) * table.attempts
         self.known = sum(expected[task] for task in known) * table.attempts
         """Expected work of queued slots of which something is known."""
+        self.longest_ever = expected[known[0]] if known else 0
+        """Nothing that is known of any slot, queued or not, was ever longer."""
         self.unknown = len(unknown) * table.attempts
         """Queued slots of which nothing is known."""
 
@@ -137,14 +139,14 @@ class Slots:
     def freed(self, task: int) -> None:
         """Note that an attempt of a task has ended."""
         table = self._table
-        table.version += 1
-        self.version += 1
         left = table.busy[task] - 1
         if left:
             table.busy[task] = left
             return
         del table.busy[task]
         if table.where[task] in _LEFT_OUT:
+            table.version += 1
+            self.version += 1
             self._move(task, READY)
             self._pools[READY].push(task)
 
@@ -162,6 +164,8 @@ class Slots:
         self.remaining += slots
         self.known += expected * slots
         heappush(self._longest, (-expected, task))
+        if expected > self.longest_ever:
+            self.longest_ever = expected
         if where != BUSY:
             self._pools[where].push(task)
 

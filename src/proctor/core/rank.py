@@ -8,8 +8,8 @@ the heaps either: it is compared with the head of a line.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import heappop, heappush, heapreplace
+from typing import TYPE_CHECKING
 
 from proctor.core.order import READY, SPECULATIVE
 
@@ -21,25 +21,30 @@ if TYPE_CHECKING:
 class GateWork:
     """The expected work that waits for one limited gate, times the permits that it takes there."""
 
-    __slots__ = ("known", "limit", "lines", "unknown")
+    __slots__ = ("_fallback", "_known", "_limit", "_unknown", "need")
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.known = 0
+        self._limit = limit
+        self._known = 0
         """Of experiments of which something is known, in microseconds."""
-        self.unknown = 0
+        self._unknown = 0
         """Of the others, in slots."""
-        self.lines: list[Line] = []
-        """Those whose candidate has another need when this work changes."""
+        self._fallback = 1
+        self.need = 0.0
+        """That work / limit, in microseconds."""
 
+    def add(self, work: int, *, known: bool) -> None:
+        """Count more work, or less: microseconds where something is known of its experiment, else slots."""
+        if known:
+            self._known += work
+        else:
+            self._unknown += work
+        self.need = (self._known + self._unknown * self._fallback) / self._limit
 
-class Candidate(NamedTuple):
-    """An experiment at the head of a line, with its need in microseconds, and without what waits at shared gates."""
-
-    need: float
-    own: float
-    run: Run
-    line: Line
+    def expect(self, fallback: int) -> None:
+        """Expect so many microseconds of a slot of which nothing is known."""
+        self._fallback = fallback
+        self.need = (self._known + self._unknown * fallback) / self._limit
 
 
 class Line:
@@ -54,16 +59,17 @@ class Line:
         "_by_index",
         "_by_need",
         "_by_slots",
-        "_fallback",
+        "_top",
         "ask",
-        "candidate",
         "careful",
         "in_lane",
+        "leader",
         "overtaken",
+        "own",
         "probes",
         "runs",
+        "seen",
         "tier",
-        "top",
         "waiting",
         "work",
     )  # fmt: skip
@@ -73,17 +79,21 @@ class Line:
         self.runs = runs
         self.work = work
         """Of the limited gates that its experiments share with others."""
-        for each in work:
-            each.lines.append(self)
         self.tier = tier
         self.in_lane = in_lane
         self.overtaken = 0
         """Starts that came later in order and went first, since a slot of this line started (O4)."""
-        self.top: tuple[Run | None, Run | None] | None = None
+        self._top: tuple[Run | None, Run | None] | None = None
         """Who has the largest need, of those known and the others; None when that has to be looked up again."""
-        self.candidate: Candidate | None = None
-        """What `best` found last; None when something that it depends on has changed."""
-        self._fallback = 0
+        self.leader: Run | None = None
+        """Whose need is the largest of all in line, the first in plan order where several have it; as `look` found."""
+        self.own = 0.0
+        """The need of the leader in microseconds, without what waits at shared gates."""
+        self.seen = 0
+        """The fallback for which leader and `own` hold, which is never 0; 0 when something has changed since.
+
+        Every decision asks every line, so this is to be compared before `look` is called.
+        """
         self.careful = False
         """Whether more than its slots and its cap decides if one of its experiments can start (`Run.can_start`)."""
         self.waiting: set[int] = set()
@@ -109,26 +119,37 @@ class Line:
 
     def rank(self, run: Run) -> None:
         """Note that the need of an experiment has changed."""
-        index = run.index
+        index, known = run.index, run.is_known
         if index in self.waiting:
-            heappush(self._by_need if run.is_known else self._by_slots, (-run.need, index))
-        top = self.top
+            heap = self._by_need if known else self._by_slots
+            if heap and heap[0][1] == index:  # its entry of before, that is: most often it is the leader that changes
+                heapreplace(heap, (-run.need, index))
+            else:
+                heappush(heap, (-run.need, index))
+        top = self._top
         if top is not None:
-            head = top[0] if run.is_known else top[1]
+            head = top[0] if known else top[1]
             if (
                 self.careful or run is top[0] or run is top[1] or head is None
                 or run.need > head.need or (run.need == head.need and index < head.index)
             ):  # fmt: skip
-                self.top = self.candidate = None
+                self._top = None
+                self.seen = 0
 
     def note(self, run: Run) -> None:
         """Note that an experiment may have less to start, or other slots; its need has not changed.
 
         Of others than those at the head nothing has to be known: whoever has the larger need was met there before.
         """
-        top = self.top
+        top = self._top
         if top is not None and (self.careful or run is top[0] or run is top[1]):
-            self.top = self.candidate = None
+            self._top = None
+            self.seen = 0
+
+    def forget(self) -> None:
+        """Note that anything may have changed."""
+        self._top = None
+        self.seen = 0
 
     def probe(self) -> Run | None:
         """Return the first experiment that has to show how long it takes before others start a second attempt."""
@@ -157,37 +178,40 @@ class Line:
             return first is not None
         return any(index != than.index and self.runs[index].can_start(self) for index in self.waiting)
 
-    def best(self, fallback: int) -> Candidate | None:
-        """Return the experiment with the largest need, the first in plan order where several have it.
+    def look(self, fallback: int) -> Run | None:
+        """Find the leader, or None, and the need of its own; `fallback` is the duration where nothing is known.
 
         The work that waits at the shared gates is the same for all in line, so the need of its own decides among them.
         """
-        if self.candidate is not None and self._fallback == fallback:
-            return self.candidate
-        if self.top is None:
-            self.top = (
-                self._top(self._by_need, known=True) if self._by_need else None,
-                self._top(self._by_slots, known=False) if self._by_slots else None,
+        top = self._top
+        if top is None:
+            top = self._top = (
+                self._first_able(self._by_need, known=True) if self._by_need else None,
+                self._first_able(self._by_slots, known=False) if self._by_slots else None,
             )
-        known, unknown = self.top
-        if known is None and unknown is None:
-            return None
-        of_known = known.need if known is not None else -1.0
-        of_unknown = unknown.need * fallback if unknown is not None else -1.0
-        need = own = of_known if of_known > of_unknown else of_unknown
-        for work in self.work:
-            shared = (work.known + work.unknown * fallback) / work.limit
-            need = shared if shared > need else need
-        if of_known == of_unknown and known is not None and unknown is not None:
-            run = known if known.index < unknown.index else unknown
+        known, unknown = top
+        if unknown is None:
+            self.leader = known
+            if known is not None:
+                self.own = known.need
         else:
-            run = known if of_known > of_unknown else unknown
-        assert run is not None
-        self._fallback = fallback
-        self.candidate = Candidate(need, own, run, self)
-        return self.candidate
+            of_unknown = unknown.need * fallback
+            if known is None or of_unknown > known.need or (of_unknown == known.need and unknown.index < known.index):
+                self.leader, self.own = unknown, of_unknown
+            else:
+                self.leader, self.own = known, known.need
+        self.seen = fallback
+        return self.leader
 
-    def _top(self, heap: list[tuple[float, int]], *, known: bool) -> Run | None:
+    def need(self) -> float:
+        """Return the need of the leader, with what waits at shared gates (O1)."""
+        need = self.own
+        for work in self.work:
+            if work.need > need:
+                need = work.need
+        return need
+
+    def _first_able(self, heap: list[tuple[float, int]], *, known: bool) -> Run | None:
         runs, waiting = self.runs, self.waiting
         while heap:
             need, index = heap[0]
@@ -203,7 +227,7 @@ class Line:
         if run.can_start(self):
             return True
         self.waiting.discard(run.index)
-        self.top = self.candidate = None
+        self.forget()
         return False
 
 

@@ -37,8 +37,8 @@ class Part:
     """Those tasks of an experiment that ask for the same permits, with all that their attempts ever ask for."""
 
     __slots__ = (
-        "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "opening", "resume", "retry", "run",
-        "slots", "start", "transitions", "weighed",
+        "_known", "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "longest_at_most",
+        "opening", "reckoned", "resume", "retry", "run", "slots", "start", "transitions", "work",
     )  # fmt: skip
 
     def __init__(self, run: Run, slots: Slots, asks: Asks) -> None:
@@ -61,28 +61,33 @@ class Part:
         self.lines: list[Line] = []
         self.found: list[tuple[int, int, Place | None]] = [(-1, 0, None), (-1, 0, None)]
         """The first slot of each tier in its own order, as it was last looked for, with what that depends on."""
-        self.weighed = 0, False
-        """The work that the gates were told of, and whether it is in microseconds."""
+        self.work = self.longest_at_most = 0
+        """What is expected of its queued slots: all together, and the longest, which may in fact be shorter."""
+        self.reckoned = -1
+        """The version of the slots for which these hold."""
+        self._known = False
+        """Whether the gates were told of that work in microseconds."""
         self.endpoints: tuple[Endpoint, ...] = ()
         """The provider and the model endpoints that its attempts use, that of its grading included."""
         self.gates: tuple[tuple[GateWork, int], ...] = ()
         """Limited gates that are shared between experiments, with the permits that an attempt takes there."""
 
-    def weigh(self, work: int, *, known: bool) -> None:
-        """Tell the gates how much work waits for them."""
-        before, was_known = self.weighed
-        self.weighed = work, known
+    def reckon(self, fallback: int, *, known: bool) -> None:
+        """Reckon the work anew, and tell the gates how much of it waits for them."""
+        slots = self.slots
+        self.reckoned = slots.version
+        longest = slots.known and slots.longest_ever
+        self.longest_at_most = fallback if slots.unknown and fallback > longest else longest
+        work, before, was_known = slots.known + slots.unknown * fallback, self.work, self._known
+        if work == before and was_known is known:
+            return
+        self.work, self._known = work, known
         for gate, weight in self.gates:
-            for line in gate.lines:
-                line.candidate = None
-            if was_known:
-                gate.known -= before * weight
+            if was_known is known:
+                gate.add((work - before) * weight, known=known)
             else:
-                gate.unknown -= before * weight
-            if known:
-                gate.known += work * weight
-            else:
-                gate.unknown += work * weight
+                gate.add(-before * weight, known=was_known)
+                gate.add(work * weight, known=known)
 
 
 class Asks:
@@ -112,7 +117,7 @@ class Run:
     """What is kept of one experiment. `own` are its permits of the gate that no other experiment shares (G2)."""
 
     __slots__ = (
-        "_gates", "_longest", "_part_of", "_ranked_known", "_work", "at_a_time", "budget", "completion", "dispatched",
+        "_gates", "_longest", "_part_of", "_ranked", "_work", "at_a_time", "budget", "completion", "dispatched",
         "durations", "fallback", "in_flight", "index", "is_known", "lease_held", "need", "offers_again", "own",
         "part_in", "parts", "plan", "sealed", "stage", "stopped", "table", "task_durations", "unnamed_model", "width",
         "width_alone",
@@ -146,7 +151,8 @@ class Run:
         """Of queued slots, in microseconds."""
         self.width = self.width_alone = self.at_a_time = 1
         """How many of its attempts may run at a time: as far as all gates go, the global one, that and its cap."""
-        self._ranked_known = False
+        self._ranked = 0, False
+        """The fallback, and whether anything was known of it, when its need was reckoned last."""
         self.dispatched = False
         self.in_flight = 0
         self.sealed = 0
@@ -208,33 +214,40 @@ class Run:
         return place
 
     def rerank(self) -> None:
-        """Reckon the need anew, and the work that waits at shared gates; move up or down in the lines."""
-        fallback = self.fallback
-        work, longest = 0, 0
+        """Reckon the need anew, and the work that waits at shared gates; move up or down in the lines.
+
+        This is done at every start and every end, so that it reckons only what has changed.
+        """
+        fallback, known = self.fallback, self.is_known
+        ranked_fallback, ranked_known = self._ranked
+        anew = fallback != ranked_fallback or known is not ranked_known
+        work = longest = 0
         for part in self.parts:
-            slots = part.slots
-            mine = slots.known + slots.unknown * fallback
-            work += mine
-            if slots.unknown and fallback > longest:
-                longest = fallback
-            if slots.known:
-                found = slots.longest_known()
-                if found is not None and found[0] > longest:
-                    longest = found[0]
-            if part.gates and part.weighed != (mine, self.is_known):
-                part.weigh(mine, known=self.is_known)
+            if anew or part.reckoned != part.slots.version:
+                part.reckon(fallback, known=known)
+            work += part.work
+            if part.longest_at_most > longest:
+                longest = part.longest_at_most
+        if longest * self.at_a_time >= work:  # else the longest decides nothing, whichever it is
+            longest = self._longest_queued()
         self._work, self._longest = work, longest
         need = work / self.at_a_time
         if longest > need:
             need = float(longest)
-        if need != self.need or self.is_known is not self._ranked_known:
+        if anew:
+            self._ranked = fallback, known
+        if need != self.need or known is not ranked_known:
             self.need = need
-            self._ranked_known = self.is_known
             for line in self.part_in:
                 line.rank(self)
         else:
             for line in self.part_in:
                 line.note(self)
+
+    def _longest_queued(self) -> int:
+        """Return how long the longest queued slot is expected to last; 0 where none is queued."""
+        found = (part.slots.longest(self.fallback) for part in self.parts)
+        return max((longest[0] for longest in found if longest is not None), default=0)
 
     def _median(self, task: int, duration: int) -> int:
         """Return the median of a task with one more duration."""

@@ -57,7 +57,7 @@ class Endpoint:
 class Ask:
     """Everything that a start needs at once: permits by kind, the paces it obeys, the endpoints it uses."""
 
-    __slots__ = ("by_kind", "contested", "demand", "endpoints", "held", "key", "paces", "weights")
+    __slots__ = ("by_kind", "contested", "demand", "elsewhere", "endpoints", "held", "key", "paces", "weights")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class Ask:
         free = {gate for kind, permits in by_kind if kind is Kind.GLOBAL for gate, _ in permits}
         self.contested = frozenset(self.weights) - free
         """The gates other than that of global slots."""
+        self.elsewhere: Demand = tuple((gate, weight) for gate, weight in demand if gate in self.contested)
+        """What it takes there."""
         self.key = (by_kind, names)
         """Equal for equal asks."""
 
