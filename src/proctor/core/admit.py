@@ -14,6 +14,7 @@ from proctor.core.run import Part, Run
 from proctor.core.stops import Stops
 from proctor.model.attempt import GradingMode
 
+_EXECUTING, _EXPERIMENT = Moment.EXECUTING, Kind.EXPERIMENT
 
 class Admission:
     """Decides what starts, and starts it."""
@@ -156,12 +157,12 @@ class Admission:
 
     def _take(self, attempt: Attempt, line: Line, commands: list[Command]) -> str | None:
         books, run, part, now = self._books, attempt.run, attempt.part, self._now
-        books.take(attempt, line.ask, Moment.EXECUTING, now)
+        books.take(attempt, line.ask, _EXECUTING, now)
         if run.own and not line.in_lane and not self._gates.take(run.own):
             raise books.impossible(f"gate `{self._gates.blocker(run.own)}` has no room for what was chosen", attempt)
         if part.lanes is None:
             if run.own:
-                attempt.held[Kind.EXPERIMENT] = run.own
+                attempt.held[_EXPERIMENT] = run.own
             return None
         if line.in_lane:
             lane = part.lanes.idle.popleft()

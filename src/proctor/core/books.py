@@ -18,7 +18,7 @@ from proctor.core.held import Moment
 from proctor.core.lanes import Lane
 from proctor.core.lifecycle import State
 from proctor.core.order import READY
-from proctor.core.run import Part, Run, Stage
+from proctor.core.run import OPEN, Part, Run, Stage
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.waits import Ask, Dues, Queue
 from proctor.errors import InternalError
@@ -27,6 +27,8 @@ from proctor.model.ids import AttemptId
 
 ENDED_REMEMBERED = 32
 """Of so many attempts that ended last the story can still be told."""
+
+_ENDED = Moment.ENDED
 
 
 class ExperimentView(NamedTuple):
@@ -123,7 +125,7 @@ class Books:
     def give_all(self, attempt: Attempt) -> None:
         """Give back everything, at the end."""
         held, attempt.held = attempt.held, {}
-        attempt.moment = Moment.ENDED
+        attempt.moment = _ENDED
         for demand in held.values():
             self.gates.give(demand)
 
@@ -164,7 +166,7 @@ class Books:
 
     def offer(self, run: Run) -> None:
         """Put an experiment in line wherever it could start something."""
-        if run.stage is Stage.OPEN and run.completion is None:
+        if run.stage is OPEN and run.completion is None:
             index = run.index
             for line in run.part_in:
                 if line.careful:

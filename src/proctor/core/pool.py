@@ -67,7 +67,8 @@ class Pool:
             heappush(known, (-expected, task))
         else:
             heappush(unknown, task)
-        self._low = min(self._low, ordinal)
+        if ordinal < self._low:
+            self._low = ordinal
 
     def first_unknown(self) -> tuple[int, int] | None:
         """Return (ordinal, task) of the first task of which nothing is known."""

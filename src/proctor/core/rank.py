@@ -59,6 +59,7 @@ class Line:
         "_by_index",
         "_by_need",
         "_by_slots",
+        "_listed",
         "_top",
         "ask",
         "careful",
@@ -98,6 +99,8 @@ class Line:
         """Whether more than its slots and its cap decides if one of its experiments can start (`Run.can_start`)."""
         self.waiting: set[int] = set()
         self._by_index: list[int] = []
+        self._listed: set[int] = set()
+        """Those in that heap, each once."""
         self._by_need: list[tuple[float, int]] = []
         self._by_slots: list[tuple[float, int]] = []
         self.probes: list[int] = []
@@ -112,7 +115,9 @@ class Line:
         """Put an experiment in line, unless it is there."""
         if run.index not in self.waiting:
             self.waiting.add(run.index)
-            heappush(self._by_index, run.index)
+            if run.index not in self._listed:
+                self._listed.add(run.index)
+                heappush(self._by_index, run.index)
             self.rank(run)
             if run.is_probe:
                 heappush(self.probes, run.index)
@@ -168,7 +173,7 @@ class Line:
             run = self.runs[heap[0]]
             if run.index in self.waiting and self._stays(run):
                 return run
-            heappop(heap)
+            self._listed.discard(heappop(heap))
         return None
 
     def other(self, than: Run) -> bool:

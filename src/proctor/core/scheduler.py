@@ -22,6 +22,7 @@ answer `Seal` comes first, then what stops and is cancelled, then what starts an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from proctor.core.admit import Admission
 from proctor.core.audit import audit
@@ -61,12 +62,13 @@ from proctor.model.events import (
     StoreFailed,
     TimerFired,
     TryEnded,
+    TryEvent,
     TryStarted,
     WorkCheckpointed,
 )
 from proctor.model.ids import AttemptId
 
-_OF_TRIES = (
+_REPORTS = (
     PhaseStarted, PhaseEnded, SandboxOpened, GradingQueued, SandboxDisposed, WorkCheckpointed, IssueRaised,
     BackoffStarted, BackoffEnded,
 )  # fmt: skip
@@ -76,6 +78,8 @@ _QUIET = frozenset({
     Step.AGENT_SANDBOX_OPENED, Step.GRADE_SANDBOX_OPENED,
 })  # fmt: skip
 """Steps at which a try neither takes nor gives back anything."""
+_TRY_ENDED = Step.TRY_ENDED
+_OPENED = (Step.AGENT_SANDBOX_OPENED, Step.GRADE_SANDBOX_OPENED)
 _ECHOES = (RunStarted, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
 
 
@@ -113,6 +117,12 @@ class Scheduler:
         self._cut: StopReason | None = None
         """Why everything stops: an interrupt, or results that cannot be written."""
         self._announced: float | None = None
+        self._handlers: dict[type, Callable[[Any, float], list[Command]]] = {
+            TryEnded: self._handle_end,
+            **dict.fromkeys(_REPORTS, self._handle_report),
+            **dict.fromkeys(_ECHOES, self._handle_echo),
+            **dict.fromkeys(_CUTS, self._handle_cut),
+        }
         self._budgeted = any(plan.budget_usd is not None for plan in plans)
 
     def snapshot(self) -> Snapshot:
@@ -152,33 +162,54 @@ class Scheduler:
 
     def handle(self, event: Event | Notice, *, now: float) -> list[Command]:
         """Take one event into account and return what follows, in the order in which it is to be done."""
-        if not isinstance(event, TryEnded) and not isinstance(event, _OF_TRIES):
-            if isinstance(event, _ECHOES):
-                return []
-            if isinstance(event, _CUTS):
-                return self._cut_short(StopReason.INTERRUPT if isinstance(event, Interrupted) else StopReason.DISK, now)
-            return self._handle_other(event, now)
+        return self._handlers.get(type(event), self._handle_other)(event, now)
+
+    def _handle_report(self, event: TryEvent, now: float) -> list[Command]:
+        """Take into account what a try tells before its end."""
         attempt = self._books.in_flight.get(event.attempt)
         if attempt is None:
-            if isinstance(event, SandboxDisposed):
-                return []  # a disposal that had run out of time came to its end after all
-            raise InternalError(f"{event} came in, but {self._books.story_of(event.attempt)}")
+            return self._handle_late(event)
         attempt.tells(now, event)
-        step = Step.TRY_ENDED if isinstance(event, TryEnded) else step_of(event)
+        step = step_of(event)
         after = attempt.part.transitions.get((attempt.state, step))
         if after is None:
             self._advance(attempt, step)
         else:
             attempt.state = after
-        commands: list[Command] = []
-        if isinstance(event, TryEnded):
-            self._tries.ended(attempt, event, now, commands, cut=self._cut is not None)
+        if step in _OPENED and isinstance(event, SandboxOpened):
+            self._tries.check_opened(attempt, event, step)
+        if step in _QUIET or not self._tries.reported(attempt, event, step, now):
+            return []
+        return self._go_on(now, [])
+
+    def _handle_end(self, event: TryEnded, now: float) -> list[Command]:
+        """Take the end of a try into account."""
+        attempt = self._books.in_flight.get(event.attempt)
+        if attempt is None:
+            return self._handle_late(event)
+        attempt.tells(now, event)
+        after = attempt.part.transitions.get((attempt.state, _TRY_ENDED))
+        if after is None:
+            self._advance(attempt, _TRY_ENDED)
         else:
-            if isinstance(event, SandboxOpened):
-                self._tries.check_opened(attempt, event, step)
-            if step in _QUIET or not self._tries.reported(attempt, event, step, now):
-                return commands
+            attempt.state = after
+        commands: list[Command] = []
+        self._tries.ended(attempt, event, now, commands, cut=self._cut is not None)
         return self._go_on(now, commands)
+
+    def _handle_late(self, event: TryEvent) -> list[Command]:
+        """Take an event of a try that is not in flight; raises `InternalError` unless it is known to come late."""
+        if isinstance(event, SandboxDisposed):
+            return []  # a disposal that had run out of time came to its end after all
+        raise InternalError(f"{event} came in, but {self._books.story_of(event.attempt)}")
+
+    def _handle_echo(self, event: Event, now: float) -> list[Command]:
+        """Take an event that only echoes a command: it changes nothing."""
+        return []
+
+    def _handle_cut(self, event: Interrupted | StoreFailed, now: float) -> list[Command]:
+        """Stop everything."""
+        return self._cut_short(StopReason.INTERRUPT if isinstance(event, Interrupted) else StopReason.DISK, now)
 
     def _handle_other(self, event: TimerFired | RunEvent, now: float) -> list[Command]:
         """Take an event that is of no try into account."""
