@@ -36,9 +36,9 @@ class Admission:
         chooser = self.chooser
         self._now = chooser.now = now
         chooser.wake = None
-        fits_global, permit = self._gates.fits, books.global_permit
+        free, slots = self._gates.free, books.global_permit[0][0]
         resumes, gradings, retries = books.resumes.rows, books.gradings.rows, books.retries.rows
-        while fits_global(permit):
+        while free[slots] > 0:
             if not (resumes or gradings or retries) or not self._go_on(commands):
                 chosen = chooser.choose()
                 if chosen is None:
@@ -64,7 +64,7 @@ class Admission:
             line.overtaken = number
         if found is not None:
             return f"@{found}"
-        return None if chosen is None else f"a slot of `{chosen.run.plan.name}`"
+        return None if chosen is None else f"a slot of `{chosen[0].plan.name}`"
 
     # --------------------------------------------------------------------------------------- what was dispatched
 
@@ -132,7 +132,7 @@ class Admission:
 
     def _start(self, chosen: Candidate, commands: list[Command]) -> bool:
         """Start the first slot of a candidate; return False where an old lane was closed instead."""
-        line, run, now, books = chosen.line, chosen.run, self._now, self._books
+        (run, line), now, books = chosen, self._now, self._books
         part = run.part_in[line]
         if part.lanes is not None and line.in_lane and self._retire_old(part, run, commands):
             return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from proctor.core.books import Books
 from proctor.core.rank import Line
 from proctor.core.run import Run
@@ -13,11 +11,8 @@ OVERTAKEN_AT_MOST = 100
 """After so many later starts that went first at one of its gates, a slot becomes the claimant (O4)."""
 
 
-class Candidate(NamedTuple):
-    """What may start: the first slot that an experiment has in a line."""
-
-    run: Run
-    line: Line
+Candidate = tuple[Run, Line]
+"""What may start: the first slot that an experiment has in a line."""
 
 
 class Chooser:
@@ -89,7 +84,7 @@ class Chooser:
                 claimant.overtaken = 0
                 self.claimant = None
             elif self.fits(claimant.ask):
-                return Candidate(leader, claimant)
+                return leader, claimant
         for lines in self._tiers:
             chosen = self._first_of(lines, fallback)
             if chosen is not None:
@@ -99,56 +94,50 @@ class Chooser:
     def _first_of(self, lines: tuple[Line, ...], fallback: int) -> Candidate | None:
         """Return the first in order of those in some lines.
 
-        This is run over all lines in every decision, so what is asked of each is written out, not called.
+        Every decision goes over all lines here, so what is asked of each is written out, not called.
         """
         best: Line | None = None
         need = -1.0
         probe: Candidate | None = None
         able: list[Line] = []
         blocked: list[Line] = []
-        free, claimant = self._gates.free, self.claimant
-        waits = self._books.backing_off >= self._slots
+        free, fits, slots, claimant = self._gates.free, self._gates.fits, self._slots, self.claimant
+        waits = self._books.backing_off >= slots
         unknown = not self._books.durations.value
         for line in lines:
             if not line.waiting:
                 continue
             ask = line.ask
             # There is a global slot, or nothing would have been chosen at all.
-            for gate, weight in ask.elsewhere:
-                if free[gate] < weight:
-                    break
-            else:
-                if not waits or not is_held(ask, self._slots):
-                    if (ask.paces and self._waits_for_pace(line)) or (
-                        claimant is not None and not self._leaves_room(line)
-                    ):
-                        continue
-                    if line.probes and (run := line.probe()) is not None:
-                        if probe is None or _goes_before(run, line, probe.run, probe.line):
-                            probe = Candidate(run, line)
-                        continue
-                    leader = line.leader if line.seen == fallback else line.look(fallback)
-                    if leader is None:
-                        continue
-                    if unknown:
-                        able.append(line)
-                    its = line.own
-                    for work in line.work:
-                        if work.need > its:
-                            its = work.need
-                    if its > need or (its == need and best is not None and _precedes(line, best)):
-                        best, need = line, its
-                    continue
-            blocked.append(line)
+            if free[ask.gate] < ask.weight or (ask.more and not fits(ask.more)) or (waits and is_held(ask, slots)):
+                blocked.append(line)
+                continue
+            if (ask.paces and self._waits_for_pace(line)) or (claimant is not None and not self._leaves_room(line)):
+                continue
+            if line.probes and (run := line.probe()) is not None:
+                if probe is None or _goes_before(run, line, *probe):
+                    probe = run, line
+                continue
+            leader = line.leader if line.seen == fallback else line.look(fallback)
+            if leader is None:
+                continue
+            if unknown:
+                able.append(line)
+            its = line.own
+            for work in line.work:
+                if work.need > its:
+                    its = work.need
+            if its > need or (its == need and best is not None and _precedes(line, best)):
+                best, need = line, its
         if probe is not None or best is None:
             return probe
         assert best.leader is not None
-        chosen = Candidate(best.leader, best)
-        by_need = not unknown or need * self._slots >= self._remaining()
+        chosen = best.leader, best
+        by_need = not unknown or need * slots >= self._remaining()
         if not by_need:
             chosen = self._first_in_plan_order(able)
         if blocked and lines is self._lines:
-            self._overtake(blocked, chosen, need if by_need else 0.0, fallback)
+            self._overtake(blocked, chosen[1], need if by_need else 0.0, fallback)
         return chosen
 
     def _waits_for_pace(self, line: Line) -> bool:
@@ -166,17 +155,17 @@ class Chooser:
         best: Candidate | None = None
         for line in lines:
             run = line.first()
-            if run is not None and (best is None or _goes_before(run, line, best.run, best.line)):
-                best = Candidate(run, line)
+            if run is not None and (best is None or _goes_before(run, line, *best)):
+                best = run, line
         assert best is not None
         return best
 
-    def _overtake(self, blocked: list[Line], chosen: Candidate, need: float, fallback: int) -> None:
+    def _overtake(self, blocked: list[Line], chosen: Line, need: float, fallback: int) -> None:
         """Count the start for those that come before it in order and wait at a gate that it takes from (O4).
 
         `need` is 0 where it was not chosen by need: then all others come before it.
         """
-        taken = chosen.line.ask.contested
+        taken = chosen.ask.contested
         if not taken:
             return
         for line in blocked:
@@ -184,7 +173,7 @@ class Chooser:
                 continue
             if line.look(fallback) is not None:
                 its = line.need()
-                if its > need or (its == need and _precedes(line, chosen.line)):
+                if its > need or (its == need and _precedes(line, chosen)):
                     line.overtaken += 1
                     if self.claimant is None and line.overtaken >= self._patience:
                         self.claimant = line

@@ -73,59 +73,55 @@ class Pool:
     def first_unknown(self) -> tuple[int, int] | None:
         """Return (ordinal, task) of the first task of which nothing is known."""
         for ordinal in range(self._low, len(self._layers)):
-            task = self._top_unknown(ordinal)
+            _, task = self._tops(ordinal)
             if task is not None:
                 return ordinal, task
         return None
 
     def head(self, fallback: int) -> Place | None:
         """Return the place of the first slot; `fallback` is expected of tasks of which nothing is known."""
-        layers, low = self._layers, self._low
-        while low < len(layers):
-            of_known, of_unknown = layers[low]
-            fresh = low == 0
-            known = self._top_known(low) if of_known or (fresh and self._known_cursor < len(self._known)) else None
-            left = of_unknown or (fresh and self._cursor < len(self._unknown))
-            unknown = self._top_unknown(low) if left else None
+        low, layers = self._low, len(self._layers)
+        while low < layers:
+            known, unknown = self._tops(low)
             if known is not None or unknown is not None:
                 self._low = low
                 if known is None or (unknown is not None and (-fallback, unknown) < known):
                     assert unknown is not None
                     return Place(low, -fallback, unknown)
-                return Place(low, *known)
+                return Place(low, known[0], known[1])
             low += 1
         self._low = low
         return None
 
-    def _top_unknown(self, ordinal: int) -> int | None:
-        table, where = self._table, self._where
-        heap = self._layers[ordinal][1]
-        while heap:
-            task = heap[0]
-            if table.where[task] == where and table.next[task] == ordinal and not table.expected[task]:
+    def _tops(self, ordinal: int) -> tuple[tuple[int, int] | None, int | None]:
+        """Return the first task of which something is known, as (-expected, task), and the first of the others."""
+        table, mine = self._table, self._where
+        where, following, expected = table.where, table.next, table.expected
+        known, unknown = self._layers[ordinal]
+        while known:
+            shortness, task = known[0]
+            if where[task] == mine and following[task] == ordinal and expected[task] == -shortness:
                 break
-            heappop(heap)
-        if ordinal == 0 and self._cursor < len(self._unknown):
-            while self._cursor < len(self._unknown):
-                task = self._unknown[self._cursor]
-                if table.where[task] == where and not table.next[task] and not table.expected[task]:
-                    return min(task, heap[0]) if heap else task
-                self._cursor += 1
-        return heap[0] if heap else None
-
-    def _top_known(self, ordinal: int) -> tuple[int, int] | None:
-        table, where = self._table, self._where
-        heap = self._layers[ordinal][0]
-        while heap:
-            shortness, task = heap[0]
-            if table.where[task] == where and table.next[task] == ordinal and table.expected[task] == -shortness:
+            heappop(known)
+        while unknown:
+            task = unknown[0]
+            if where[task] == mine and following[task] == ordinal and not expected[task]:
                 break
-            heappop(heap)
-        if ordinal == 0 and self._known_cursor < len(self._known):
-            while self._known_cursor < len(self._known):
-                task = self._known[self._known_cursor]
-                if table.where[task] == where and not table.next[task]:
-                    entry = -table.expected[task], task
-                    return min(entry, heap[0]) if heap else entry
-                self._known_cursor += 1
-        return heap[0] if heap else None
+            heappop(unknown)
+        of_known, of_unknown = known[0] if known else None, unknown[0] if unknown else None
+        if ordinal:
+            return of_known, of_unknown
+        while self._known_cursor < len(self._known):
+            task = self._known[self._known_cursor]
+            if where[task] == mine and not following[task]:
+                entry = -expected[task], task
+                of_known = entry if of_known is None or entry < of_known else of_known
+                break
+            self._known_cursor += 1
+        while self._cursor < len(self._unknown):
+            task = self._unknown[self._cursor]
+            if where[task] == mine and not following[task] and not expected[task]:
+                of_unknown = task if of_unknown is None or task < of_unknown else of_unknown
+                break
+            self._cursor += 1
+        return of_known, of_unknown

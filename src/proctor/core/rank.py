@@ -119,7 +119,7 @@ class Line:
                 self._listed.add(run.index)
                 heappush(self._by_index, run.index)
             self.rank(run)
-            if run.is_probe:
+            if not run.dispatched and run.is_probe:
                 heappush(self.probes, run.index)
 
     def rank(self, run: Run) -> None:
@@ -191,8 +191,8 @@ class Line:
         top = self._top
         if top is None:
             top = self._top = (
-                self._first_able(self._by_need, known=True) if self._by_need else None,
-                self._first_able(self._by_slots, known=False) if self._by_slots else None,
+                self._first_able(self._by_need, True) if self._by_need else None,
+                self._first_able(self._by_slots, False) if self._by_slots else None,
             )
         known, unknown = top
         if unknown is None:
@@ -216,7 +216,7 @@ class Line:
                 need = work.need
         return need
 
-    def _first_able(self, heap: list[tuple[float, int]], *, known: bool) -> Run | None:
+    def _first_able(self, heap: list[tuple[float, int]], known: bool) -> Run | None:
         runs, waiting = self.runs, self.waiting
         while heap:
             need, index = heap[0]

@@ -121,7 +121,7 @@ class Run:
     """What is kept of one experiment. `own` are its permits of the gate that no other experiment shares (G2)."""
 
     __slots__ = (
-        "_gates", "_longest", "_part_of", "_ranked", "_work", "at_a_time", "budget", "completion", "dispatched",
+        "_cap", "_free", "_longest", "_part_of", "_ranked", "_work", "at_a_time", "budget", "completion", "dispatched",
         "durations", "fallback", "in_flight", "index", "is_known", "lease_held", "need", "offers_again", "own",
         "part_in", "parts", "plan", "sealed", "stage", "stopped", "table", "task_durations", "unnamed_model", "width",
         "width_alone",
@@ -131,7 +131,8 @@ class Run:
         self.index = index
         self.plan = plan
         self.own = own
-        self._gates = gates
+        self._free = gates.free
+        self._cap = own[0][0] if own else None
         expected = plan.expected_seconds
         known = [0 if seconds is None else microseconds(seconds) for seconds in expected]
         self.table = TaskTable(len(plan.task_ids), plan.attempts, known if any(known) else ())
@@ -200,7 +201,7 @@ class Run:
                 return False
         elif self.place(part, line.tier) is None or not lanes.allows(in_lane=line.in_lane):
             return False
-        if self.own and not line.in_lane and not self._gates.fits(self.own):
+        if self._cap is not None and not line.in_lane and self._free[self._cap] < 1:
             return False
         return self.budget.limit is None or self.budget.allows()
 

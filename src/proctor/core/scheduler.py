@@ -79,7 +79,6 @@ _QUIET = frozenset({
 })  # fmt: skip
 """Steps at which a try neither takes nor gives back anything."""
 _TRY_ENDED = Step.TRY_ENDED
-_OPENED = (Step.AGENT_SANDBOX_OPENED, Step.GRADE_SANDBOX_OPENED)
 _ECHOES = (RunStarted, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
 
 
@@ -176,7 +175,7 @@ class Scheduler:
             self._advance(attempt, step)
         else:
             attempt.state = after
-        if step in _OPENED and isinstance(event, SandboxOpened):
+        if type(event) is SandboxOpened:
             self._tries.check_opened(attempt, event, step)
         if step in _QUIET or not self._tries.reported(attempt, event, step, now):
             return []
@@ -266,9 +265,10 @@ class Scheduler:
         if stops.passed:
             stops.exit_early(now, commands)
         if going:
-            for run in self._touched():
-                if self._budgeted:
+            if self._budgeted:
+                for run in self._touched():
                     self._stop_spent(run, commands)
+            for run in touched.values():
                 books.offer(run)
             if self._started:
                 self._start_all(now, commands)

@@ -57,7 +57,9 @@ class Endpoint:
 class Ask:
     """Everything that a start needs at once: permits by kind, the paces it obeys, the endpoints it uses."""
 
-    __slots__ = ("by_kind", "contested", "demand", "elsewhere", "endpoints", "held", "key", "paces", "weights")
+    __slots__ = (
+        "by_kind", "contested", "demand", "endpoints", "gate", "held", "key", "more", "paces", "weight", "weights",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -76,8 +78,11 @@ class Ask:
         free = {gate for kind, permits in by_kind if kind is Kind.GLOBAL for gate, _ in permits}
         self.contested = frozenset(self.weights) - free
         """The gates other than that of global slots."""
-        self.elsewhere: Demand = tuple((gate, weight) for gate, weight in demand if gate in self.contested)
-        """What it takes there."""
+        elsewhere = tuple((gate, weight) for gate, weight in demand if gate in self.contested)
+        self.gate, self.weight = elsewhere[0] if elsewhere else (0, 0)
+        """What it takes at the first of these, on its own since most often it is the only one."""
+        self.more: Demand = elsewhere[1:]
+        """What it takes at the others."""
         self.key = (by_kind, names)
         """Equal for equal asks."""
 
