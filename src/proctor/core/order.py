@@ -24,14 +24,16 @@ class Slots:
     free. With early exit a task with an attempt in flight is speculative (E3).
     """
 
-    __slots__ = ("_early_exit", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted", "_table", "count",
-                 "known", "longest_ever", "remaining", "tasks", "unknown", "version")  # fmt: skip
+    __slots__ = ("_early_exit", "_leaves_out", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted", "_table", "count",
+                 "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
 
     def __init__(self, table: TaskTable, tasks: Sequence[int], *, serial: bool, early_exit: bool) -> None:
         self._table = table
         self.tasks = tasks
         self._serial = serial
         self._early_exit = early_exit
+        self._leaves_out = serial or early_exit
+        """Whether a task with an attempt in flight is not READY, so that those in flight have to be counted."""
         expected = table.expected
         known: Sequence[int] = ()
         unknown = tasks
@@ -51,8 +53,6 @@ class Slots:
         self.remaining = len(tasks) * table.attempts
         self.known = sum(expected[task] for task in known) * table.attempts
         """Expected work of queued slots of which something is known."""
-        self.longest_ever = expected[known[0]] if known else 0
-        """Nothing that is known of any slot, queued or not, was ever longer."""
         self.unknown = len(unknown) * table.attempts
         """Queued slots of which nothing is known."""
 
@@ -100,11 +100,9 @@ class Slots:
     def pop(self, task: int) -> int:
         """Take the next slot of a task and return its ordinal."""
         table = self._table
-        table.version += 1
         self.version += 1
         ordinal = table.next[task]
         table.next[task] = ordinal + 1
-        table.busy[task] = table.busy.get(task, 0) + 1
         self.remaining -= 1
         expected = table.expected[task]
         if expected:
@@ -113,13 +111,15 @@ class Slots:
             self.unknown -= 1
         if ordinal + 1 == table.attempts:
             self._move(task, CLOSED)
+        elif not self._leaves_out:
+            self._pools[READY].push(task)
         elif self._serial:
             self._move(task, BUSY)
-        elif self._early_exit:
+        else:
             self._move(task, SPECULATIVE)
             self._pools[SPECULATIVE].push(task)
-        else:
-            self._pools[READY].push(task)
+        if self._leaves_out:
+            table.busy[task] = table.busy.get(task, 0) + 1
         return ordinal
 
     def _move(self, task: int, where: int) -> None:
@@ -138,6 +138,8 @@ class Slots:
 
     def freed(self, task: int) -> None:
         """Note that an attempt of a task has ended."""
+        if not self._leaves_out:
+            return
         table = self._table
         left = table.busy[task] - 1
         if left:
@@ -145,18 +147,16 @@ class Slots:
             return
         del table.busy[task]
         if table.where[task] in _LEFT_OUT:
-            table.version += 1
             self.version += 1
             self._move(task, READY)
             self._pools[READY].push(task)
 
-    def learn(self, task: int, expected: int) -> None:
-        """Expect so many microseconds of an attempt of a task from now on."""
+    def learn(self, task: int, expected: int) -> bool:
+        """Expect so many microseconds of an attempt of a task from now on; say whether that changes anything."""
         table = self._table
         before, where = table.expected[task], table.where[task]
         if before == expected or where == CLOSED:
-            return
-        table.version += 1
+            return False
         self.version += 1
         slots = table.attempts - table.next[task]
         self._leave(task, slots)
@@ -164,17 +164,17 @@ class Slots:
         self.remaining += slots
         self.known += expected * slots
         heappush(self._longest, (-expected, task))
-        if expected > self.longest_ever:
-            self.longest_ever = expected
+        if expected > table.longest_ever:
+            table.longest_ever = expected
         if where != BUSY:
             self._pools[where].push(task)
+        return True
 
     def drop(self, task: int) -> list[int]:
         """Drop the undispatched slots of a task and return their ordinals."""
         table = self._table
         dropped = list(range(table.next[task], table.attempts))
         if dropped:
-            table.version += 1
             self.version += 1
             self._leave(task, len(dropped))
             table.next[task] = table.attempts
@@ -185,7 +185,6 @@ class Slots:
         """Drop all undispatched slots and return how many there were."""
         table, dropped = self._table, self.remaining
         if dropped:
-            table.version += 1
             self.version += 1
             for task in self.tasks:
                 table.next[task] = table.attempts

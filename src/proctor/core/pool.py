@@ -22,19 +22,19 @@ class Place(NamedTuple):
 class TaskTable:
     """What is known of each task of one experiment; `expected` is in microseconds, 0 where nothing is known."""
 
-    __slots__ = ("attempts", "busy", "expected", "fixed", "next", "version", "where")
+    __slots__ = ("attempts", "busy", "expected", "fixed", "longest_ever", "next", "where")
 
     def __init__(self, tasks: int, attempts: int, expected: Sequence[int]) -> None:
         self.attempts = attempts
         self.expected = array("q", expected if expected else bytes(8 * tasks))
         self.fixed = bool(expected)
         """Whether some durations are known from the start; these do not change."""
+        self.longest_ever = max(self.expected, default=0)
+        """Nothing that was ever expected of any of them is longer."""
         self.next = array("i", bytes(4 * tasks))
         self.where = bytearray(tasks)
         self.busy: dict[int, int] = {}
-        """Attempts in flight, of the tasks that have some."""
-        self.version = 0
-        """Another one after every change."""
+        """Attempts in flight, of the tasks that have some and may not have several, or only when nothing else can."""
 
 
 class Pool:

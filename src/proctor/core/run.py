@@ -41,8 +41,8 @@ class Part:
     """Those tasks of an experiment that ask for the same permits, with all that their attempts ever ask for."""
 
     __slots__ = (
-        "_known", "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "longest_at_most",
-        "opening", "reckoned", "resume", "retry", "run", "slots", "start", "transitions", "work",
+        "_known", "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "opening",
+        "reckoned", "resume", "retry", "run", "slots", "start", "transitions", "work",
     )  # fmt: skip
 
     def __init__(self, run: Run, slots: Slots, asks: Asks) -> None:
@@ -65,10 +65,10 @@ class Part:
         self.lines: list[Line] = []
         self.found: list[tuple[int, int, Place | None]] = [(-1, 0, None), (-1, 0, None)]
         """The first slot of each tier in its own order, as it was last looked for, with what that depends on."""
-        self.work = self.longest_at_most = 0
-        """What is expected of its queued slots: all together, and the longest, which may in fact be shorter."""
+        self.work = 0
+        """What is expected of its queued slots, all together."""
         self.reckoned = -1
-        """The version of the slots for which these hold."""
+        """The version of the slots for which that holds."""
         self._known = False
         """Whether the gates were told of that work in microseconds."""
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -76,12 +76,10 @@ class Part:
         self.gates: tuple[tuple[GateWork, int], ...] = ()
         """Limited gates that are shared between experiments, with the permits that an attempt takes there."""
 
-    def reckon(self, fallback: int, *, known: bool) -> None:
+    def reckon(self, fallback: int, known: bool) -> None:
         """Reckon the work anew, and tell the gates how much of it waits for them."""
         slots = self.slots
         self.reckoned = slots.version
-        longest = slots.known and slots.longest_ever
-        self.longest_at_most = fallback if slots.unknown and fallback > longest else longest
         work, before, was_known = slots.known + slots.unknown * fallback, self.work, self._known
         if work == before and was_known is known:
             return
@@ -226,14 +224,15 @@ class Run:
         fallback, known = self.fallback, self.is_known
         ranked_fallback, ranked_known = self._ranked
         anew = fallback != ranked_fallback or known is not ranked_known
-        work = longest = 0
+        work = 0
         for part in self.parts:
             if anew or part.reckoned != part.slots.version:
-                part.reckon(fallback, known=known)
+                part.reckon(fallback, known)
             work += part.work
-            if part.longest_at_most > longest:
-                longest = part.longest_at_most
-        if longest * self.at_a_time >= work:  # else the longest decides nothing, whichever it is
+        longest = self.table.longest_ever
+        if fallback > longest:
+            longest = fallback
+        if longest * self.at_a_time >= work:  # else the longest that is queued decides nothing, whichever it is
             longest = self._longest_queued()
         self._work, self._longest = work, longest
         need = work / self.at_a_time
@@ -270,14 +269,14 @@ class Run:
     def learn(self, task: int, duration: int) -> None:
         """Take the duration of an attempt into account."""
         table = self.table
-        was_known, fallback, version = self.is_known, self.fallback, table.version
+        changed, fallback = not self.is_known, self.fallback
         self.durations.add(duration)
         self.is_known = True
         self.fallback = self.durations.value
         left = table.where[task] != CLOSED
         if left and (not table.expected[task] or task in self.task_durations):
-            self.part_of(task).slots.learn(task, self._median(task, duration))
+            changed = self.part_of(task).slots.learn(task, self._median(task, duration)) or changed
         elif not left:
             self.task_durations.pop(task, None)
-        if not was_known or fallback != self.fallback or version != table.version:
+        if changed or fallback != self.fallback:
             self.rerank()

@@ -277,7 +277,7 @@ class Scheduler:
         if going and (books.dues.due or self._admission.chooser.wake is not None):
             self._announce(commands)
         while touched:
-            runs = self._touched()
+            runs = self._touched() if len(touched) > 1 else [*touched.values()]
             touched.clear()
             for run in runs:
                 if not run.in_flight:
@@ -301,8 +301,7 @@ class Scheduler:
 
     def _touched(self) -> list[Run]:
         """Return what was touched, in plan order; a list of its own, as more may be touched meanwhile."""
-        touched = self._stops.touched
-        return [*touched.values()] if len(touched) < 2 else sorted(touched.values(), key=_index_of)
+        return sorted(self._stops.touched.values(), key=_index_of)
 
     def _announce(self, commands: list[Command]) -> None:
         """Ask to be woken at the next moment at which something may start, unless that was asked for already."""
