@@ -118,16 +118,14 @@ class Books:
     def give(self, attempt: Attempt, moment: Moment) -> bool:
         """Go to another moment and give back what is not held there; say whether that was anything."""
         given = attempt.returned(moment)
-        for demand in given:
-            self.gates.give(demand)
+        self.gates.give_each(given)
         return bool(given)
 
     def give_all(self, attempt: Attempt) -> None:
         """Give back everything, at the end."""
         held, attempt.held = attempt.held, {}
         attempt.moment = _ENDED
-        for demand in held.values():
-            self.gates.give(demand)
+        self.gates.give_each(held.values())
 
     def take(self, attempt: Attempt, ask: Ask, moment: Moment, now: float) -> None:
         """Take the whole of an ask for an attempt, and its pace."""

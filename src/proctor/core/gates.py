@@ -94,11 +94,16 @@ class Gates:
 
     def give(self, demand: Demand) -> None:
         """Give the whole demand back; raises `InternalError`, changing nothing, if a gate holds less than that."""
+        self.give_each((demand,))
+
+    def give_each(self, demands: Iterable[Demand]) -> None:
+        """Give several demands back, like `give`; of the last of them nothing where it raises."""
         free, whole = self.free, self._whole
-        for index, weight in demand:
-            free[index] += weight
-            if free[index] > whole[index]:
-                self._take_again(demand, index, weight)
+        for demand in demands:
+            for index, weight in demand:
+                free[index] += weight
+                if free[index] > whole[index]:
+                    self._take_again(demand, index, weight)
 
     def _take_again(self, demand: Demand, wrong: int, weight: int) -> None:
         """Undo what was given back of a demand, up to the gate that did not hold as much; raises `InternalError`."""

@@ -94,7 +94,7 @@ class Slots:
         task = longest[1]
         if task < 0:
             found = self._pools[READY].first_unknown()
-            return None if found is None else Place(-1, -fallback, found[1])
+            return None if found is None else Place(-1, -fallback, found)
         return Place(-1, -longest[0], task) if self._table.where[task] == READY else None
 
     def pop(self, task: int) -> int:

@@ -70,58 +70,70 @@ class Pool:
         if ordinal < self._low:
             self._low = ordinal
 
-    def first_unknown(self) -> tuple[int, int] | None:
-        """Return (ordinal, task) of the first task of which nothing is known."""
-        for ordinal in range(self._low, len(self._layers)):
-            _, task = self._tops(ordinal)
-            if task is not None:
-                return ordinal, task
-        return None
-
     def head(self, fallback: int) -> Place | None:
         """Return the place of the first slot; `fallback` is expected of tasks of which nothing is known."""
-        low, layers = self._low, len(self._layers)
-        while low < layers:
-            known, unknown = self._tops(low)
-            if known is not None or unknown is not None:
+        table, mine, layers, low = self._table, self._where, self._layers, self._low
+        where, following, expected = table.where, table.next, table.expected
+        while low < len(layers):
+            known, unknown = layers[low]
+            while known:
+                shortness, task = known[0]
+                if where[task] == mine and following[task] == low and expected[task] == -shortness:
+                    break
+                heappop(known)
+            while unknown:
+                task = unknown[0]
+                if where[task] == mine and following[task] == low and not expected[task]:
+                    break
+                heappop(unknown)
+            first = known[0] if known else None
+            if unknown and (first is None or (-fallback, unknown[0]) < first):
+                first = -fallback, unknown[0]
+            if not low:
+                first = self._or_fresh(first, fallback)
+            if first is not None:
                 self._low = low
-                if known is None or (unknown is not None and (-fallback, unknown) < known):
-                    assert unknown is not None
-                    return Place(low, -fallback, unknown)
-                return Place(low, known[0], known[1])
+                return Place(low, first[0], first[1])
             low += 1
         self._low = low
         return None
 
-    def _tops(self, ordinal: int) -> tuple[tuple[int, int] | None, int | None]:
-        """Return the first task of which something is known, as (-expected, task), and the first of the others."""
-        table, mine = self._table, self._where
-        where, following, expected = table.where, table.next, table.expected
-        known, unknown = self._layers[ordinal]
-        while known:
-            shortness, task = known[0]
-            if where[task] == mine and following[task] == ordinal and expected[task] == -shortness:
-                break
-            heappop(known)
-        while unknown:
-            task = unknown[0]
-            if where[task] == mine and following[task] == ordinal and not expected[task]:
-                break
-            heappop(unknown)
-        of_known, of_unknown = known[0] if known else None, unknown[0] if unknown else None
-        if ordinal:
-            return of_known, of_unknown
+    def _or_fresh(self, first: tuple[int, int] | None, fallback: int) -> tuple[int, int] | None:
+        """Return the first of those that have not started at all and `first`, each as (-expected, task)."""
+        unknown = self._fresh_unknown()
+        if unknown is not None and (first is None or (-fallback, unknown) < first):
+            first = -fallback, unknown
+        table = self._table
         while self._known_cursor < len(self._known):
             task = self._known[self._known_cursor]
-            if where[task] == mine and not following[task]:
-                entry = -expected[task], task
-                of_known = entry if of_known is None or entry < of_known else of_known
-                break
+            if table.where[task] == self._where and not table.next[task]:
+                known = -table.expected[task], task
+                return known if first is None or known < first else first
             self._known_cursor += 1
-        while self._cursor < len(self._unknown):
-            task = self._unknown[self._cursor]
-            if where[task] == mine and not following[task] and not expected[task]:
-                of_unknown = task if of_unknown is None or task < of_unknown else of_unknown
+        return first
+
+    def _fresh_unknown(self) -> int | None:
+        """Return the first task that has not started at all and of which nothing is known."""
+        table, mine, tasks, cursor = self._table, self._where, self._unknown, self._cursor
+        while cursor < len(tasks):
+            task = tasks[cursor]
+            if table.where[task] == mine and not table.next[task] and not table.expected[task]:
+                self._cursor = cursor
+                return task
+            cursor += 1
+        self._cursor = cursor
+        return None
+
+    def first_unknown(self) -> int | None:
+        """Return the first task of which nothing is known."""
+        table, fresh = self._table, self._fresh_unknown() if not self._low else None
+        for ordinal in range(self._low, len(self._layers)):
+            heap = self._layers[ordinal][1]
+            while heap:
+                task = heap[0]
+                if table.where[task] == self._where and table.next[task] == ordinal and not table.expected[task]:
+                    return task if fresh is None else min(task, fresh)
+                heappop(heap)
+            if fresh is not None:
                 break
-            self._cursor += 1
-        return of_known, of_unknown
+        return fresh

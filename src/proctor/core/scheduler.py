@@ -40,6 +40,7 @@ from proctor.core.tries import Tries
 from proctor.errors import InternalError
 from proctor.model.attempt import issue_of
 from proctor.model.events import (
+    EVENT_TYPES,
     AttemptSealed,
     BackoffEnded,
     BackoffStarted,
@@ -117,6 +118,7 @@ class Scheduler:
         """Why everything stops: an interrupt, or results that cannot be written."""
         self._announced: float | None = None
         self._handlers: dict[type, Callable[[Any, float], list[Command]]] = {
+            **dict.fromkeys((*EVENT_TYPES, TimerFired), self._handle_other),
             TryEnded: self._handle_end,
             **dict.fromkeys(_REPORTS, self._handle_report),
             **dict.fromkeys(_ECHOES, self._handle_echo),
@@ -161,7 +163,7 @@ class Scheduler:
 
     def handle(self, event: Event | Notice, *, now: float) -> list[Command]:
         """Take one event into account and return what follows, in the order in which it is to be done."""
-        return self._handlers.get(type(event), self._handle_other)(event, now)
+        return self._handlers[type(event)](event, now)
 
     def _handle_report(self, event: TryEvent, now: float) -> list[Command]:
         """Take into account what a try tells before its end."""
