@@ -16,6 +16,7 @@ from proctor.model.attempt import GradingMode
 
 _EXECUTING, _EXPERIMENT = Moment.EXECUTING, Kind.EXPERIMENT
 
+
 class Admission:
     """Decides what starts, and starts it."""
 

@@ -115,8 +115,7 @@ class Chooser:
             if (ask.paces and self._waits_for_pace(line)) or (claimant is not None and not self._leaves_room(line)):
                 continue
             if line.probes and (run := line.probe()) is not None:
-                if probe is None or _goes_before(run, line, *probe):
-                    probe = run, line
+                probe = (run, line) if probe is None or _goes_before(run, line, *probe) else probe
                 continue
             leader = line.leader if line.seen == fallback else line.look(fallback)
             if leader is None:
@@ -125,19 +124,17 @@ class Chooser:
                 able.append(line)
             its = line.own
             for work in line.work:
-                if work.need > its:
-                    its = work.need
+                its = work.need if work.need > its else its
             if its > need or (its == need and best is not None and _precedes(line, best)):
                 best, need = line, its
         if probe is not None or best is None:
             return probe
         assert best.leader is not None
         chosen = best.leader, best
-        by_need = not unknown or need * slots >= self._remaining()
-        if not by_need:
-            chosen = self._first_in_plan_order(able)
+        if unknown and need * slots < self._remaining():
+            chosen, need = self._first_in_plan_order(able), 0.0
         if blocked and lines is self._lines:
-            self._overtake(blocked, chosen[1], need if by_need else 0.0, fallback)
+            self._overtake(blocked, chosen[1], need, fallback)
         return chosen
 
     def _waits_for_pace(self, line: Line) -> bool:
@@ -171,12 +168,11 @@ class Chooser:
         for line in blocked:
             if taken.isdisjoint(line.ask.contested) or self._gates.fits(line.ask.demand):
                 continue
-            if line.look(fallback) is not None:
-                its = line.need()
-                if its > need or (its == need and _precedes(line, chosen)):
-                    line.overtaken += 1
-                    if self.claimant is None and line.overtaken >= self._patience:
-                        self.claimant = line
+            its = -1.0 if line.look(fallback) is None else line.need()
+            if its > need or (its == need and _precedes(line, chosen)):
+                line.overtaken += 1
+                if self.claimant is None and line.overtaken >= self._patience:
+                    self.claimant = line
 
     def _leaves_room(self, line: Line) -> bool:
         """Say whether a start leaves the claimant as much as it needs, wherever both go; not of global slots."""
@@ -185,9 +181,9 @@ class Chooser:
             return True
         wanted = claimant.ask.weights
         for gate, weight in line.ask.demand:
-            if gate in wanted and gate in claimant.ask.contested:
-                if self._gates.free[gate] - weight < wanted[gate]:
-                    return False
+            contested = gate in wanted and gate in claimant.ask.contested
+            if contested and self._gates.free[gate] - weight < wanted[gate]:
+                return False
         return True
 
 

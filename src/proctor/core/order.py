@@ -24,8 +24,8 @@ class Slots:
     free. With early exit a task with an attempt in flight is speculative (E3).
     """
 
-    __slots__ = ("_early_exit", "_leaves_out", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted", "_table", "count",
-                 "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
+    __slots__ = ("_early_exit", "_leaves_out", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted",
+                 "_table", "count", "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
 
     def __init__(self, table: TaskTable, tasks: Sequence[int], *, serial: bool, early_exit: bool) -> None:
         self._table = table
@@ -164,8 +164,7 @@ class Slots:
         self.remaining += slots
         self.known += expected * slots
         heappush(self._longest, (-expected, task))
-        if expected > table.longest_ever:
-            table.longest_ever = expected
+        table.longest_ever = max(table.longest_ever, expected)
         if where != BUSY:
             self._pools[where].push(task)
         return True

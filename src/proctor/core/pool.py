@@ -67,8 +67,7 @@ class Pool:
             heappush(known, (-expected, task))
         else:
             heappush(unknown, task)
-        if ordinal < self._low:
-            self._low = ordinal
+        self._low = ordinal if ordinal < self._low else self._low
 
     def head(self, fallback: int) -> Place | None:
         """Return the place of the first slot; `fallback` is expected of tasks of which nothing is known."""

@@ -212,8 +212,7 @@ class Line:
         """Return the need of the leader, with what waits at shared gates (O1)."""
         need = self.own
         for work in self.work:
-            if work.need > need:
-                need = work.need
+            need = work.need if work.need > need else need
         return need
 
     def _first_able(self, heap: list[tuple[float, int]], known: bool) -> Run | None:

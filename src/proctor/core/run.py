@@ -154,7 +154,7 @@ class Run:
         """Of queued slots, in microseconds."""
         self.width = self.width_alone = self.at_a_time = 1
         """How many of its attempts may run at a time: as far as all gates go, the global one, that and its cap."""
-        self._ranked = 0, False
+        self._ranked: tuple[int, bool] = 0, False
         """The fallback, and whether anything was known of it, when its need was reckoned last."""
         self.dispatched = False
         self.in_flight = 0
@@ -230,8 +230,7 @@ class Run:
                 part.reckon(fallback, known)
             work += part.work
         longest = self.table.longest_ever
-        if fallback > longest:
-            longest = fallback
+        longest = fallback if fallback > longest else longest
         if longest * self.at_a_time >= work:  # else the longest that is queued decides nothing, whichever it is
             longest = self._longest_queued()
         self._work, self._longest = work, longest

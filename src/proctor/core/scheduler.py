@@ -155,10 +155,9 @@ class Scheduler:
                 self._stops.give_up(run, (task,), issue_of("environment.too_large", why), commands)
         if self._cut is not None:
             self._stop_everything(self._cut, commands)
-        for run in runs:
-            self._stop_spent(run, commands)
-        self._stages.begin(commands)
         self._stops.touched.update((run.index, run) for run in runs)
+        self._stop_spent(commands)
+        self._stages.begin(commands)
         return self._go_on(now, commands)
 
     def handle(self, event: Event | Notice, *, now: float) -> list[Command]:
@@ -250,10 +249,11 @@ class Scheduler:
         runs = self._books.runs
         self._stops.stop((part for run in runs for part in run.parts), reason, commands)
 
-    def _stop_spent(self, run: Run, commands: list[Command]) -> None:
-        """Give up the rest of an experiment whose budget allows nothing more, once nothing is in flight (E4)."""
-        if not run.in_flight and run.budget.limit is not None and run.queued and not run.budget.allows():
-            self._stops.stop(run.parts, StopReason.BUDGET, commands)
+    def _stop_spent(self, commands: list[Command]) -> None:
+        """Give up the rest of experiments whose budget allows nothing more, once nothing is in flight (E4)."""
+        for run in self._touched():
+            if not run.in_flight and run.budget.limit is not None and run.queued and not run.budget.allows():
+                self._stops.stop(run.parts, StopReason.BUDGET, commands)
 
     # --------------------------------------------------------------------------------------------- what goes out
 
@@ -268,8 +268,7 @@ class Scheduler:
             stops.exit_early(now, commands)
         if going:
             if self._budgeted:
-                for run in self._touched():
-                    self._stop_spent(run, commands)
+                self._stop_spent(commands)
             for run in touched.values():
                 books.offer(run)
             if self._started:
@@ -296,8 +295,7 @@ class Scheduler:
             while admission.admit(now, commands):
                 self._stops.exit_early(now, commands)
             if self._budgeted:
-                for run in self._touched():
-                    self._stop_spent(run, commands)
+                self._stop_spent(commands)
             if not (self._books.lanes and admission.close_lanes(commands)):
                 return
 
