@@ -111,6 +111,9 @@ class Slots:
             self.unknown -= 1
         if ordinal + 1 == table.attempts:
             self._move(task, CLOSED)
+            heap = self._longest
+            while heap and table.where[heap[0][1]] == CLOSED:  # else it would keep all, as it is seldom asked
+                heappop(heap)
         elif not self._leaves_out:
             self._pools[READY].push(task)
         elif self._serial:
