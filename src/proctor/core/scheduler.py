@@ -12,6 +12,8 @@ The protocol of a try, as the runtime has to keep it:
   answered by `LaneClosed`.
 - `CancelTry` comes at most once for a try, also for one that waits. It is answered by `TryEnded`.
 - After `TryEnded` another try of the same attempt may be started, with the next number.
+- A try with `grading_only` holds what grading needs from its start: it opens no sandbox but one to grade in, also where
+  it is the first in its lane, and sends no `GradingQueued`.
 
 `WakeAt` asks for `TimerFired` at a moment; the last one counts, and a timer too many does no harm. Leases, setup and
 teardown are in `core.stages`. Events that only echo commands are accepted and change nothing. Of the commands of one
@@ -37,7 +39,6 @@ from proctor.core.stages import Stages
 from proctor.core.stops import Stops
 from proctor.core.tries import Tries
 from proctor.errors import InternalError
-from proctor.model.attempt import issue_of
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
@@ -57,6 +58,7 @@ from proctor.model.events import (
     RunStarted,
     SandboxDisposed,
     SandboxOpened,
+    SlotFilled,
     StopReason,
     StoreFailed,
     TimerFired,
@@ -72,11 +74,11 @@ _OF_TRIES = (
 )  # fmt: skip
 _CUTS = (Interrupted, StoreFailed)
 _QUIET = frozenset({
-    Step.PHASE_STARTED, Step.PHASE_ENDED, Step.CHECKPOINTED, Step.ISSUE_RAISED, Step.SANDBOX_DISPOSED,
-    Step.AGENT_SANDBOX_OPENED, Step.GRADE_SANDBOX_OPENED,
+    Step.PHASE_STARTED, Step.PHASE_ENDED, Step.ISSUE_RAISED, Step.SANDBOX_DISPOSED, Step.AGENT_SANDBOX_OPENED,
+    Step.GRADE_SANDBOX_OPENED,
 })  # fmt: skip
 """Steps at which a try neither takes nor gives back anything."""
-_ECHOES = (RunStarted, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
+_ECHOES = (RunStarted, SlotFilled, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
 
 
 def _half() -> float:
@@ -139,9 +141,7 @@ class Scheduler:
         self._started = True
         commands: list[Command] = []
         runs = self._books.runs
-        for run in runs:
-            for task, why in self._books.built.too_large(run):
-                self._stops.give_up(run, (task,), issue_of("environment.too_large", why), commands)
+        self._stages.leave_out(commands)
         if self._cut is not None:
             self._stop_everything(self._cut, commands)
         for run in runs:
