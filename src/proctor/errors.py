@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from proctor.model.attempt import Phase, issue_of
+from proctor.model.bounds import DESCRIPTION_CHARACTERS, shortened
 
 
 class ProctorError(Exception):
@@ -126,12 +127,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def describe(error: BaseException) -> str:
-    """Return `Type: text` of an exception on one line, also of one whose own text conversion raises."""
+    """Return `Type: text` of an exception on one line, also of one whose own text conversion raises.
+
+    Of a text beyond `DESCRIPTION_CHARACTERS` the beginning and the end are returned.
+    """
     try:
         text = str(error)
     except BaseException as broken:  # the text of a plugin's exception is a plugin's code
         text = f"<its text cannot be shown: {type(broken).__name__}>"
-    text = " ".join(text.split())
+    text = " ".join(shortened(text, DESCRIPTION_CHARACTERS).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -178,4 +182,16 @@ def boundary(phase: Phase, code: str | None = None) -> Generator[None]:
             raise
         raise Fault(code or CODE_OF_PHASE[phase], "it raised CancelledError by itself", phase=phase) from error
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and not _is_running():
+            raise  # nobody failed: a coroutine that was abandoned is thrown away
         raise fault_of(error, phase, code) from error
+
+
+def _is_running() -> bool:
+    """Say whether this is executed by a task."""
+    from asyncio import current_task  # noqa: PLC0415 - as above
+
+    try:
+        return current_task() is not None
+    except RuntimeError:  # there is no event loop
+        return False

@@ -71,7 +71,7 @@ def test_08_D1_show_reads_a_torn_journal_and_says_so(proctor: Proctor, keep: flo
     ended = proctor("show", run_dir)
     assert ended.code == 0
     assert "torn line" in ended.err
-    assert "has not ended, or its process was killed" in ended.err
+    assert "ended without a trace" in ended.err
     assert "t0000" in ended.out
 
 

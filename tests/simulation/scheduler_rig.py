@@ -28,7 +28,7 @@ from proctor.core.commands import (
 from proctor.core.gates import GateLimits
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.scheduler import Scheduler
-from proctor.model.attempt import Grade, GradingMode, Issue, Outcome, Phase, TryResult, Usage, issue_of
+from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Issue, Outcome, Phase, TryResult, Usage, issue_of
 from proctor.model.events import (
     BackoffEnded,
     BackoffStarted,
@@ -44,6 +44,7 @@ from proctor.model.events import (
     StopReason,
     TimerFired,
     TryEnded,
+    WorkCheckpointed,
 )
 
 PASSED = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0))
@@ -124,6 +125,9 @@ class Rig:
     def phase(self, name: str, phase: Phase) -> list[str]:
         return self.feed(PhaseStarted(self.ids[name], phase))
 
+    def saved(self, name: str) -> list[str]:
+        return self.feed(WorkCheckpointed(self.ids[name], self.tries[name], None, NO_USAGE))
+
     def queue_grading(self, name: str) -> list[str]:
         return self.feed(GradingQueued(self.ids[name]))
 
@@ -154,12 +158,13 @@ class Rig:
 
     def _line(self, command: Command) -> str:
         match command:
-            case StartTry(attempt, slot, number, lane):
+            case StartTry(attempt, slot, number, lane, grading_only):
                 name = f"{slot.experiment}/{slot.task}#{slot.ordinal}"
                 assert self.tries.get(name, 0) == number - 1, f"try {number} of {name} was started"
                 self.ids[name], self.names[attempt], self.tries[name] = attempt, name, number
                 again = f" try {number}" if number > 1 else ""
-                return f"start {name}{again}" + (f" in {lane}" if lane else "")
+                only = " only grading" if grading_only else ""
+                return f"start {name}{again}{only}" + (f" in {lane}" if lane else "")
             case StartGrading(attempt):
                 return f"grade {self.names[attempt]}"
             case CancelTry(attempt, reason):

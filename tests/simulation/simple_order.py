@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 
 from proctor.core.gates import GateLimits
-from proctor.core.schedule import ExperimentPlan
+from proctor.core.schedule import ExperimentPlan, Filling
 from proctor.model.attempt import GradingMode, TryResult
 from proctor.model.events import StopReason
 
-QUEUED, WORKING, WAITING, GRADING, BETWEEN, SEALED, STOPPED = range(7)
+QUEUED, WORKING, WAITING, GRADING, BETWEEN, SEALED, STOPPED, FILLED = range(8)
 
 
 class Slot:
@@ -21,6 +21,9 @@ class Slot:
         self.holds: set[str] = set()
         self.endpoint = self.refused = ""
         self.resuming = self.cancelled = self.let_through = self.boxed = False
+        self.place = ordinal
+        """Where it stands among the attempts of its task, those counted first of which planning decided."""
+        self.saved = self.only = self.regraded = False
         self.started = self.asked = 0
         self.due = self.seconds = self.spent = 0.0
         self.since: float | None = None
@@ -46,9 +49,26 @@ class Run:
         self.durations = [micros for micros in self.record if micros]
         self.learned: dict[int, list[int]] = {}
         self.slots: list[Slot] = []
+        for ordinal in range(plan.attempts):
+            self.slots += [Slot(self, task, ordinal) for task in range(len(plan.task_ids))]
+        self.decide()
         self.stopped: set[StopReason] = set()
         self.done = self.dispatched = self.unknown_cost = False
         self.spent, self.largest = 0.0, -1.0
+
+    def decide(self) -> None:
+        for task, ordinal, filling in self.plan.decided:
+            slot = self.slots[ordinal * len(self.plan.task_ids) + task]
+            slot.regraded = slot.saved = slot.only = filling is Filling.GRADING_ONLY
+            slot.state = QUEUED if slot.only else FILLED
+        of_tasks = [[slot for slot in self.slots if slot.task == task] for task in range(len(self.plan.task_ids))]
+        depth = max(sum(slot.only for slot in slots) for slots in of_tasks)
+        for slots in of_tasks:
+            left = [slot for slot in slots if slot.state == QUEUED and not slot.only]
+            only = [slot for slot in slots if slot.only]
+            for alike, end in ((left, self.plan.attempts), (only, depth)):
+                for place, slot in enumerate(alike):
+                    slot.place = end - len(alike) + place
 
     def expected(self, task: int) -> int:
         if self.record and self.record[task]:
@@ -61,8 +81,12 @@ class Run:
     def fallback(self) -> int:
         return statistics.median_low(self.durations) if self.durations else 1
 
+    def known(self, slot: Slot) -> int:
+        of_record = self.record[slot.task] if self.record else 0
+        return of_record if slot.regraded else self.expected(slot.task)
+
     def length(self, slot: Slot) -> int:
-        return self.expected(slot.task) or self.fallback
+        return self.known(slot) or self.fallback
 
     @property
     def queued(self) -> list[Slot]:
@@ -104,7 +128,8 @@ class Order:
 
     def may(self, slot: Slot) -> bool:
         same = [other for other in slot.run.slots if other.task == slot.task]
-        if any(other.state == QUEUED and other.ordinal < slot.ordinal for other in same):
+        alike = [other for other in same if other.state == QUEUED and other.regraded is slot.regraded]
+        if any(other.ordinal < slot.ordinal for other in alike):
             return False
         return slot.run.allows() and (slot.plan.isolated or not any(other.in_flight for other in same))
 
@@ -116,7 +141,7 @@ class Order:
         plan = slot.plan
         if slot.resuming:
             return []
-        if slot.state == WAITING:
+        if slot.state == WAITING or slot.only:
             return [plan.judge] if plan.judge else []
         both = [plan.model, plan.judge] if plan.grading is GradingMode.REUSE else [plan.model]
         return [name for name in dict.fromkeys(both) if name]
@@ -124,7 +149,7 @@ class Order:
     def opens(self, slot: Slot) -> str:
         if slot.resuming:
             return slot.refused
-        if slot.state == WAITING:
+        if slot.state == WAITING or slot.only:
             return slot.plan.graded_at if slot.plan.grading is GradingMode.FRESH else ""
         return slot.plan.provider if slot.boxes else ""
 
@@ -159,8 +184,12 @@ class Order:
 
     # --------------------------------------------------------------------------------------------------- order
 
-    def gates_of(self, slot: Slot) -> set[str]:
+    def gates_of(self, slot: Slot, only: bool = False) -> set[str]:
         plan = slot.plan
+        if only:
+            gates = {f"model {plan.judge}"} if plan.judge else set()
+            gates |= {f"provider {plan.graded_at}"} if plan.grading is GradingMode.FRESH else set()
+            return {gate for gate in gates if self.limit(gate) < 10**9}
         models = [plan.model, plan.judge] if plan.grading is GradingMode.REUSE else [plan.model]
         gates = {f"model {name}" for name in models if name} | ({f"provider {plan.provider}"} if slot.boxes else set())
         return {gate for gate in gates if self.limit(gate) < 10**9}
@@ -177,8 +206,8 @@ class Order:
 
     def need(self, run: Run, unit: int) -> tuple[float, float]:
         own = need = self.own_need(run, unit)
-        for gate in {gate for slot in run.slots for gate in self.gates_of(slot)}:
-            waiting = [s for other in self.runs for s in other.queued if gate in self.gates_of(s)]
+        for gate in {gate for slot in run.slots for gate in self.gates_of(slot, slot.regraded)}:
+            waiting = [s for other in self.runs for s in other.queued if gate in self.gates_of(s, s.regraded)]
             work = sum(s.run.length(s) * (1 if s.run.durations else unit) for s in waiting)
             need = max(need, work / int(self.limit(gate)))
         return need, own
@@ -197,28 +226,31 @@ class Order:
         mine = [slot for slot in ready if slot.run is best]
         if calm:
             return self.at_once(best, mine)
-        return min(mine, key=lambda slot: (slot.ordinal, -best.length(slot), slot.task))
+        return min(mine, key=self.in_order)
+
+    def in_order(self, slot: Slot) -> tuple[int, int, bool, int]:
+        return slot.place, -slot.run.length(slot), slot.regraded, slot.task
 
     def at_once(self, run: Run, mine: list[Slot]) -> Slot:
         """Choose in order, unless the longest of those that ask for the same is as long as the rest of the work."""
-        places: list[tuple[int, int, int, Slot]] = []
+        places: list[tuple[tuple[int, int, bool, int], Slot]] = []
         work = sum(run.length(slot) for slot in run.queued)
         for part in {self.part(slot) for slot in mine}:
             all_of = [slot for slot in run.queued if self.part(slot) == part]
             able = [slot for slot in mine if self.part(slot) == part]
-            first = min(able, key=lambda slot: (slot.ordinal, -run.length(slot), slot.task))
-            place = (first.ordinal, -run.length(first), first.task, first)
-            longest = min(all_of, key=lambda s: (-run.length(s), not run.expected(s.task), s.task))
-            if not run.expected(longest.task):
-                unknown = [slot for slot in able if not run.expected(slot.task)]
-                longest = min(unknown, key=lambda s: (s.ordinal, s.task)) if unknown else longest
+            first = min(able, key=self.in_order)
+            place = (self.in_order(first), first)
+            longest = min(all_of, key=lambda s: (-run.length(s), not run.known(s), s.task))
+            if not run.known(longest):
+                unknown = [slot for slot in able if not run.known(slot)]
+                longest = min(unknown, key=lambda s: (s.place, s.task)) if unknown else longest
             else:
                 longest = next((slot for slot in able if slot.task == longest.task), longest)
             enough = run.length(longest) * self.width(run) >= work
             if longest in able and enough and run.length(longest) > run.length(first):
-                place = (-1, -run.length(longest), longest.task, longest)
+                place = ((-1, *self.in_order(longest)[1:]), longest)
             places.append(place)
-        return min(places, key=lambda place: place[:3])[3]
+        return min(places, key=lambda place: place[0])[1]
 
-    def part(self, slot: Slot) -> bool:
-        return slot.boxes
+    def part(self, slot: Slot) -> tuple[bool, bool]:
+        return slot.boxes, slot.regraded

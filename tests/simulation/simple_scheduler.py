@@ -10,7 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable
 
-from simple_order import BETWEEN, GRADING, QUEUED, SEALED, STOPPED, WAITING, WORKING, Order, Run, Slot
+from simple_order import BETWEEN, FILLED, GRADING, QUEUED, SEALED, STOPPED, WAITING, WORKING, Order, Run, Slot
 
 from proctor.core.commands import (
     CancelTry,
@@ -24,6 +24,7 @@ from proctor.core.commands import (
     StopDispatch,
     WakeAt,
 )
+from proctor.core.schedule import Filling
 from proctor.model.attempt import GradingMode, Issue, Outcome, Phase, TryResult, Verdict, issue_of, verdict_of
 from proctor.model.codes import CODES, Owner, Scope, Severity
 from proctor.model.events import (
@@ -40,6 +41,7 @@ from proctor.model.events import (
     StoreFailed,
     TimerFired,
     TryEnded,
+    WorkCheckpointed,
 )
 from proctor.testing.worlds import World
 
@@ -50,8 +52,6 @@ class SimpleScheduler(Order):
         self.runs = [Run(index, plan) for index, plan in enumerate(world.plans)]
         self.slots: list[Slot] = []
         for run in self.runs:
-            tasks = range(len(run.plan.task_ids))
-            run.slots = [Slot(run, task, ordinal) for ordinal in range(run.plan.attempts) for task in tasks]
             self.slots += run.slots
         self.invocation = [statistics.median_low(run.durations) for run in self.runs if run.durations]
         self.started = self.retried = False
@@ -68,6 +68,9 @@ class SimpleScheduler(Order):
 
     def start(self, *, now: float) -> list[Command]:
         self.started, self.commands = True, []
+        for run in self.runs:
+            passed = {task for task, _, filling in run.plan.decided if filling is Filling.REUSED_PASSED}
+            self.stop([s for s in run.slots if run.plan.early_exit and s.task in passed], StopReason.EARLY_EXIT)
         if self.cut:
             self.stop(self.slots, self.cut)
         return self.go_on(self.runs)
@@ -90,6 +93,9 @@ class SimpleScheduler(Order):
     def reported(self, slot: Slot, event: Event | Notice) -> bool:
         plan, held = slot.plan, set(slot.holds)
         disposing = isinstance(event, PhaseStarted | PhaseEnded) and event.phase is Phase.DISPOSE
+        if isinstance(event, WorkCheckpointed):
+            slot.saved = True
+            return False
         if isinstance(event, BackoffStarted):
             provider = plan.graded_at if slot.state == GRADING else plan.provider
             model = (plan.judge or plan.model) if slot.state == GRADING else plan.model
@@ -129,6 +135,9 @@ class SimpleScheduler(Order):
         again = not slot.cancelled and not self.cut and self.deserves_another(slot, result)
         reserve = run.largest if run.largest >= 0 else plan.expected_cost_usd or 0.0
         limit = plan.budget_usd
+        ended_only = slot.only
+        if again:
+            slot.only = slot.saved = slot.saved and self.grades_only(slot, result)
         spent = limit is not None and not run.unknown_cost and round(1e9 * (run.spent + reserve)) > round(1e9 * limit)
         if again and not spent:
             whole = min(plan.retry.max_delay_seconds, plan.retry.min_delay_seconds * 2.0 ** (slot.number - 1))
@@ -138,13 +147,13 @@ class SimpleScheduler(Order):
             slot.holds = {gate for gate in slot.holds if gate.startswith("experiment")}
         else:
             self.seal(slot, result, issue_of("budget.no_retry", NO_RETRY) if again else None)
-        if verdict_of(result) in (Verdict.PASSED, Verdict.FAILED):
+        if verdict_of(result) in (Verdict.PASSED, Verdict.FAILED) and not ended_only:
             micros = max(1, round(slot.seconds * 1e6))
             self.invocation.append(micros)
             run.durations.append(micros)
             if plan.attempts > 1 and not (run.record and run.record[slot.task]):
                 run.learned.setdefault(slot.task, []).append(micros)
-        self.scopes(slot, result)
+        self.scopes(slot, result, ended_only)
         return self.go_on([run])
 
     def deserves_another(self, slot: Slot, result: TryResult) -> bool:
@@ -156,6 +165,15 @@ class SimpleScheduler(Order):
         if fatal:
             return not any(CODES[issue.code].permanent for issue in fatal)
         return any(re.search(p, i.code) or re.search(p, i.message) for p in policy.patterns for i in errors)
+
+    def grades_only(self, slot: Slot, result: TryResult) -> bool:
+        if slot.plan.grading is GradingMode.REUSE or any(i.code == "checkpoint.damaged" for i in result.issues):
+            return False
+        of_agent = [i for i in result.issues if i.phase not in (Phase.GRADE, Phase.DISPOSE, None)]
+        broken = [i for i in of_agent if i.severity is Severity.FATAL and i.phase is not Phase.OPEN]
+        milder = tuple(i for i in of_agent if i.severity is Severity.ERROR)
+        asked = self.deserves_another(slot, TryResult(Outcome.BROKEN, issues=milder))
+        return not asked and (slot.only or not broken)
 
     def seal(self, slot: Slot, result: TryResult, issue: Issue | None = None) -> None:
         slot.state, slot.holds = SEALED, set()
@@ -205,26 +223,30 @@ class SimpleScheduler(Order):
                 assert slot.last is not None
                 self.seal(slot, slot.last)
 
-    def endpoints(self, slot: Slot) -> set[str]:
+    def endpoints(self, slot: Slot, only: bool | None = None) -> set[str]:
         plan = slot.plan
+        if slot.only if only is None else only:
+            found = {f"model {plan.judge}"} if plan.judge else set()
+            return found | ({f"provider {plan.graded_at}"} if plan.grading is GradingMode.FRESH else set())
         found = {f"model {plan.model}" if plan.model else f"model of {plan.name}"}
         found |= {f"model {plan.judge}"} if plan.judge else set()
         found |= {f"provider {plan.provider}"} if slot.boxes else set()
         return found | ({f"provider {plan.graded_at}"} if plan.grading is GradingMode.FRESH else set())
 
-    def scopes(self, slot: Slot, result: TryResult) -> None:
+    def scopes(self, slot: Slot, result: TryResult, only: bool) -> None:
         plan = slot.plan
         scope = {issue.code: CODES[issue.code].scope for issue in result.issues if CODES[issue.code].permanent}
         repeated = next((i for i in result.issues if scope.get(i.code) in (Scope.PROVIDER, Scope.MODEL)), None)
         blamed = ""
         if repeated:
-            graded = repeated.phase is Phase.GRADE
+            graded = only or repeated.phase is Phase.GRADE
             model = (plan.judge or plan.model) if graded else plan.model
             blamed = f"model {model}" if model else f"model of {plan.name}"
             if scope[repeated.code] is Scope.PROVIDER:
                 blamed = f"provider {plan.graded_at if graded else plan.provider}"
         if result.outcome not in (Outcome.CANCELLED, Outcome.SKIPPED):
-            self.rows = {name: row for name, row in self.rows.items() if name not in self.endpoints(slot) - {blamed}}
+            told = self.endpoints(slot, only) - {blamed}
+            self.rows = {name: row for name, row in self.rows.items() if name not in told}
         if repeated:
             code, number = self.rows.get(blamed, ("", 0))
             self.rows[blamed] = repeated.code, number + 1 if code == repeated.code else 1
@@ -248,7 +270,7 @@ class SimpleScheduler(Order):
             Scope.IMAGE: {s.task for s in run.slots if s.plan.environment_of(s.task) == image},
             Scope.TASK: {slot.task},
         }[scope]
-        for other in sorted((s for s in run.queued if s.task in tasks), key=lambda s: (s.task, s.ordinal)):
+        for other in sorted((s for s in run.queued if s.task in tasks), key=lambda s: (s.task, s.regraded, s.ordinal)):
             other.state = SEALED
             self.commands.append(Seal(self.mint(), other.key, Verdict.ERRORED, None, 0, issue))
         self.no_more_tries(lambda other: other.run is run and other.task in tasks)
@@ -275,7 +297,7 @@ class SimpleScheduler(Order):
         self.stop_spent()
         self.wake()
         for run in self.runs:
-            if not run.done and all(slot.state in (SEALED, STOPPED) for slot in run.slots):
+            if not run.done and all(slot.state in (SEALED, STOPPED, FILLED) for slot in run.slots):
                 run.done = True
                 stopped = run.stopped - {StopReason.EARLY_EXIT}
                 completion = Completion.STOPPED if stopped else Completion.COMPLETE
@@ -321,11 +343,13 @@ class SimpleScheduler(Order):
             self.commands.append(StartGrading(slot.attempt))
         else:
             self.retried = slot.state == BETWEEN
+            slot.saved = slot.only
             if slot.state == QUEUED:
                 slot.attempt, slot.started, slot.run.dispatched = self.mint(), self.tick(), True
-            slot.state, slot.number, slot.seconds, slot.since = WORKING, slot.number + 1, 0.0, self.now
+            slot.number, slot.seconds, slot.since = slot.number + 1, 0.0, self.now
+            slot.state = GRADING if slot.only else WORKING
             slot.let_through = False
-            self.commands.append(StartTry(slot.attempt, slot.key, slot.number))
+            self.commands.append(StartTry(slot.attempt, slot.key, slot.number, None, slot.only))
 
 
 NO_RETRY = "the budget leaves no room for another try"

@@ -8,13 +8,14 @@ import pytest
 from scheduler_rig import experiment
 
 from proctor.core.gates import GateLimits, ModelLimits
-from proctor.core.schedule import ExperimentPlan, GroupPlan, OnUnavailable, RetryPolicy
+from proctor.core.schedule import DecidedSlot, ExperimentPlan, Filling, GroupPlan, OnUnavailable, RetryPolicy
 from proctor.model.attempt import GradingMode
 from proctor.testing.explore import explore
 from proctor.testing.worlds import World
 
+ONLY = Filling.GRADING_ONLY
 FRESH, NONE, REUSE = GradingMode.FRESH, GradingMode.NONE, GradingMode.REUSE
-AGAIN = RetryPolicy(1, 4.0, 60.0)
+AGAIN, TWICE = RetryPolicy(1, 4.0, 60.0), RetryPolicy(2, 4.0, 60.0)
 
 
 def small(*plans: ExperimentPlan, slots: int, limit: int, **more) -> World:
@@ -40,6 +41,41 @@ def test_two_attempts_in_lanes_with_losses(slots, grading):
 def test_a_group_beside_another_attempt(policy):
     plan = experiment("e", 3, groups=(GroupPlan("g", (0, 1), policy),), retry=AGAIN)
     assert explore(small(plan, slots=2, limit=1, fault_rate=1.0)) >= 10
+
+
+@pytest.mark.parametrize(("slots", "limit", "grading", "judge"),
+                         list(itertools.product((1, 2), (1, 2), (NONE, FRESH), (None, "m"))))  # fmt: skip
+def test_T3_two_attempts_whose_grading_breaks_again_and_again(slots, limit, grading, judge):
+    plan = experiment("e", 2, grading=grading, retry=TWICE, judge=judge)
+    models = {"m": ModelLimits(1)}
+    world = small(plan, slots=slots, limit=limit, models=models, grading_fault_rate=1.0, fault_rate=1.0)
+    assert explore(world) >= 50
+
+
+@pytest.mark.parametrize(("grading", "policy"), list(itertools.product((NONE, FRESH), (None, *OnUnavailable))))
+def test_T3_lanes_in_which_grading_breaks(grading, policy):
+    """With the sandbox or without: only grading is tried again, in a lane with the permits of the one before."""
+    shape = {"sandbox_reuse": True} if policy is None else {"groups": (GroupPlan("g", (0, 1), policy),)}
+    plan = experiment("e", 2, grading=grading, retry=TWICE, **shape)
+    limit = 3 if grading is FRESH else 1
+    assert explore(small(plan, slots=2, limit=limit, grading_fault_rate=1.0, interrupts=(0.0,))) >= 30
+
+
+@pytest.mark.parametrize(("slots", "grading", "early_exit", "isolated"),
+                         list(itertools.product((1, 2), (NONE, FRESH), (False, True), (False, True))))  # fmt: skip
+def test_E3_G6_saved_work_beside_the_rest_of_its_task(slots, grading, early_exit, isolated):
+    shape = {"grading": grading, "early_exit": early_exit, "isolated": isolated, "retry": AGAIN}
+    plan = experiment("e", 1, 3, decided=(DecidedSlot(0, 1, ONLY), DecidedSlot(0, 2, Filling.REUSED)), **shape)
+    assert explore(small(plan, slots=slots, limit=1, grading_fault_rate=1.0, interrupts=(0.0,))) >= 10
+
+
+@pytest.mark.parametrize(("grading", "policy"), list(itertools.product((NONE, FRESH), (None, *OnUnavailable))))
+def test_L4_saved_work_of_lanes(grading, policy):
+    shape = {"sandbox_reuse": True} if policy is None else {"groups": (GroupPlan("g", (0, 1), policy),)}
+    decided = (DecidedSlot(0, 0, ONLY), DecidedSlot(1, 1, ONLY), DecidedSlot(0, 1, Filling.REUSED))
+    plan = experiment("e", 2, 2, grading=grading, retry=AGAIN, decided=decided, **shape)
+    limit = 3 if grading is FRESH else 1
+    assert explore(small(plan, slots=2, limit=limit, grading_fault_rate=1.0)) >= 30
 
 
 def test_two_attempts_that_ask_for_grading_at_one_provider_and_one_judge():

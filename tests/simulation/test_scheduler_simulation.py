@@ -16,7 +16,7 @@ from simple_scheduler import SimpleScheduler
 
 from proctor.core.commands import WakeAt
 from proctor.core.gates import GateLimits, ModelLimits
-from proctor.core.schedule import ExperimentPlan, RetryPolicy
+from proctor.core.schedule import DecidedSlot, ExperimentPlan, Filling, RetryPolicy
 from proctor.model.attempt import GradingMode
 from proctor.model.events import TimerFired
 from proctor.testing.simulate import Violation, World, check, main, real, simulate, world_of
@@ -55,17 +55,20 @@ def test_the_worlds_meet_every_kind_of_command_and_end():
                  "stopped: stopped scope", "run complete", "run stopped", "run interrupted", "ResumeTry",
                  "BackoffStarted", "WakeAt", "OpenLane", "CloseLane", "AcquireLease", "LeaseRefused", "ReleaseLease",
                  "RunSetup", "RunTeardown", "stopped: early exit", "stopped: budget", "stopped: lease", "retry",
-                 "StoreFailed", "given up"):  # fmt: skip
+                 "retry of grading", "only graded", "StoreFailed", "given up"):  # fmt: skip
         assert seen[kind] > 0, kind
 
 
 @st.composite
 def plans(draw: st.DrawFn, index: int) -> ExperimentPlan:
-    tasks, grading = draw(st.integers(1, 4)), draw(st.sampled_from(GradingMode))
+    tasks, grading, attempts = draw(st.integers(1, 4)), draw(st.sampled_from(GradingMode)), draw(st.integers(1, 3))
+    fillings = [filling for filling in Filling if grading is not GradingMode.REUSE or filling.value != "grading only"]
+    places = st.tuples(st.integers(0, tasks - 1), st.integers(0, attempts - 1))
+    decided = draw(st.just({}) | st.dictionaries(places, st.sampled_from(fillings)))
     return ExperimentPlan(
         name=f"e{index}",
         task_ids=tuple(f"t{task}" for task in range(tasks)),
-        attempts=draw(st.integers(1, 3)),
+        attempts=attempts,
         provider=draw(st.sampled_from("ab")),
         agent_sandbox=tuple(grading is GradingMode.REUSE or draw(st.booleans()) for _ in range(tasks)),
         grading=grading,
@@ -82,6 +85,7 @@ def plans(draw: st.DrawFn, index: int) -> ExperimentPlan:
             st.just(()) | st.tuples(*(st.sampled_from((None, 1.0, 2.5, 20.0)) for _ in range(tasks)))
         ),
         environments=draw(st.just(()) | st.tuples(*(st.integers(0, 1) for _ in range(tasks)))),
+        decided=tuple(DecidedSlot(task, ordinal, filling) for (task, ordinal), filling in decided.items()),
     )
 
 
@@ -100,6 +104,7 @@ WORLDS = st.builds(
     interrupts=st.lists(st.sampled_from((-1.0, 0.0, 0.5, 2.0, 7.0)), max_size=2).map(lambda x: tuple(sorted(x))),
     store_fails_at=st.sampled_from((None, None, None, 5.0)),
     fault_rate=st.sampled_from((0.0, 0.1, 0.5)),
+    grading_fault_rate=st.sampled_from((0.0, 0.0, 0.6)),
     severe_rate=st.sampled_from((0.0, 0.5, 1.0)),
     backoff_rate=st.sampled_from((0.0, 0.3)),
     longest_seconds=st.sampled_from((0.0, 3.0)),
@@ -212,11 +217,36 @@ class Storming(SimpleScheduler):
         return room and all(self.paced.get(name, -1.0) <= self.now for name in self.paces(slot))
 
 
+class Wasteful(SimpleScheduler):
+    """Tries the whole again, though the work is saved."""
+
+    def grades_only(self, slot, result):
+        return False
+
+
+class Trusting(SimpleScheduler):
+    """Grades a checkpoint again that is damaged, and work that the user wants to be done again."""
+
+    def grades_only(self, slot, result):
+        return slot.plan.grading is not GradingMode.REUSE
+
+
+class Greedy(SimpleScheduler):
+    """Takes the agent's permits for grading alone."""
+
+    def asks(self, slot):
+        only, slot.only = slot.only, False
+        asked = super().asks(slot)
+        slot.only = only
+        return asked
+
+
 def now_of(scheduler: SimpleScheduler) -> float:
     return scheduler.now
 
 
-WRONG = [TooMany, Lazy, Hasty, Deaf, Forgetful, Impatient, Spendthrift, Bursting, Stubborn, Unfair, Storming]
+WRONG = [TooMany, Lazy, Hasty, Deaf, Forgetful, Impatient, Spendthrift, Bursting, Stubborn, Unfair, Storming,
+         Wasteful, Trusting, Greedy]  # fmt: skip
 
 
 def narrowed(seed: int) -> World:

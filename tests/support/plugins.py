@@ -92,6 +92,7 @@ class Gradeable:
     version = "1"
     isolated_attempts = True
     grading = GradingMode.NONE
+    gradings = (GradingMode.NONE,)
     options = GradeableOptions
 
     def __init__(self, options: GradeableOptions) -> None:
@@ -115,6 +116,7 @@ class Generous:
     name = "generous"
     version = "1"
     options = SleeperOptions
+    reward_files = ()
 
     def __init__(self, options: SleeperOptions) -> None:
         pass

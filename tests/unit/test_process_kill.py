@@ -291,7 +291,29 @@ def test_cancelling_kills_everything_and_then_goes_on(cgroups: CgroupRoots | Non
             await work
         assert find_processes(processes.name) == set()
 
-    with_processes(use, cgroups)
+    with_processes(use, cgroups, grace_seconds=0.1)
+
+
+def test_05_a_command_whose_call_is_cancelled_may_end_in_good_order() -> None:
+    async def use(processes: Processes) -> bytes:
+        printed = bytearray()
+        work = asyncio.create_task(
+            processes.run(
+                ["sh", "-c", "trap 'echo bye; exit' TERM; echo ready; while :; do sleep 1; done"],
+                cwd="/",
+                env=ENV,
+                on_output=lambda name, data: printed.extend(data if name == "stdout" else b""),
+            )
+        )
+        while not printed:
+            await asyncio.sleep(0.001)
+        work.cancel()
+        await asyncio.wait({work})
+        assert work.cancelled()
+        assert find_processes(processes.name) == set()
+        return bytes(printed)
+
+    assert with_processes(use) == b"ready\nbye\n"
 
 
 def test_kill_ends_a_command_that_is_waited_for() -> None:

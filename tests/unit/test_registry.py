@@ -24,6 +24,7 @@ class LateVersion:
     name = "late"
     isolated_attempts = True
     grading = GradingMode.NONE
+    gradings = (GradingMode.NONE,)
     options = Options
 
     def __init__(self, options: Options) -> None:
@@ -45,6 +46,31 @@ class TasksIsNoMethod(LateVersion):
     tasks = ()
 
 
+class GradedNowhere(LateVersion):
+    gradings = ()
+
+
+class GradedSomewhere(LateVersion):
+    gradings = ("none", "here")
+
+
+class OneReward:
+    name = "one"
+    version = "1"
+    options = Options
+    reward_files: Any = "logs/reward.txt"
+
+    def __init__(self, options: Options) -> None:
+        pass
+
+    async def grade(self, ctx: Any) -> None:
+        pass
+
+
+class EmptyReward(OneReward):
+    reward_files = ("/",)
+
+
 class NoOptions:
     name = "bare"
     version = "1"
@@ -57,7 +83,8 @@ class NoOptions:
 def module(monkeypatch: pytest.MonkeyPatch) -> str:
     """A module that plugins can be named in."""
     made = ModuleType("registry_cases")
-    for found in (LateVersion, Versionless, TasksIsNoMethod, NoOptions):
+    plugins = (LateVersion, Versionless, TasksIsNoMethod, GradedNowhere, GradedSomewhere, OneReward, EmptyReward)
+    for found in (*plugins, NoOptions):
         setattr(made, found.__name__, found)
     made.__dict__.update(text="abc", make=LateVersion)
     monkeypatch.setitem(sys.modules, "registry_cases", made)
@@ -93,6 +120,23 @@ def test_what_is_no_plugin_of_the_kind_says_what_it_lacks(module: str, kind: Kin
         load(kind, f"{module}:{name}")
     assert says in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        (Kind.BENCHMARK, "GradedNowhere", r"its `grading` \(none\) is not among its `gradings`"),
+        (Kind.BENCHMARK, "GradedSomewhere", "its `gradings` must be a tuple of grading modes"),
+        (Kind.GRADER, "OneReward", "its `reward_files` must be a tuple of paths in the sandbox, not 'logs/reward.txt'"),
+        (Kind.GRADER, "EmptyReward", "its `reward_files` must be a tuple of paths in the sandbox"),
+    ],
+)
+def test_what_a_plugin_declares_is_checked_before_anything_uses_it(
+    module: str, kind: Kind, name: str, says: str
+) -> None:
+    made = load(kind, f"{module}:{name}")(Options())
+    with pytest.raises(PluginLoadError, match=f"`x` is no {kind.value}: {says}"):
+        check_made(kind, "x", made)
 
 
 @pytest.mark.parametrize("kind", list(Kind))

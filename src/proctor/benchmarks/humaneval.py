@@ -37,6 +37,7 @@ class HumanEval:
     name = "humaneval"
     isolated_attempts = True
     grading = GradingMode.FRESH
+    gradings = (GradingMode.FRESH,)
     options: type[BaseModel] = HumanEvalOptions
 
     def __init__(self, options: HumanEvalOptions) -> None:

@@ -30,6 +30,7 @@ class Trivial:
     version = "1"
     isolated_attempts = True
     grading = GradingMode.NONE
+    gradings = (GradingMode.NONE,)
     options: type[BaseModel] = TrivialOptions
 
     def __init__(self, options: TrivialOptions) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import rich_click as click
 
+from proctor.cli.optional_values import settle
 from proctor.cli.output import say
+
+TYPED = "proctor.arguments"
+"""Under this name the context of the program keeps the words that were typed."""
 
 
 def print_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """Print the help of a command and end; the callback of `--help`."""
     if value and not ctx.resilient_parsing:
-        say(ctx.get_help())
+        say(ctx.get_help(), styled=True)
         ctx.exit()
 
 
@@ -23,6 +27,10 @@ def saying(option: click.Option | None) -> click.Option | None:
 
 class Command(click.RichCommand):
     """A command of proctor."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        return super().parse_args(ctx, settle(args, self.params))
 
     def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
         """Return the option that prints the help."""

@@ -29,6 +29,14 @@ class Controls:
     exclusive: frozenset[str] = frozenset()
     models: Mapping[str, ModelLimits] = field(default_factory=dict[str, ModelLimits])
     lease_wait_seconds: float | None = None
+    timeout_seconds: float | None = None
+    """Limit of the whole invocation."""
+    cleanup_grace_seconds: float = 30.0
+    """How long what an interrupt cancels may take to clean up."""
+    checkpoint_resume: bool = True
+    """Whether saved work that was not graded may be graded without the agent."""
+    record_url: str | None = None
+    """Where the record is, if not in the results directory."""
 
 
 def resolve_controls(
@@ -70,6 +78,10 @@ def resolve_controls(
             if model.max_connections or model.requests_per_minute
         },
         lease_wait_seconds=lease_wait_seconds or runtime.lease_wait_seconds,
+        timeout_seconds=runtime.timeout_seconds,
+        cleanup_grace_seconds=runtime.cleanup_grace_seconds,
+        checkpoint_resume=runtime.checkpoint_resume,
+        record_url=runtime.record_url,
     )
 
 

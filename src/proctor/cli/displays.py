@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from proctor.cli.exits import Exit, strongest
+from proctor.cli.streams import Patient
 from proctor.core.plan import ExperimentPlan
-from proctor.errors import StoreError
+from proctor.errors import StoreError, describe
 from proctor.model.events import StopReason, TryEnded
 from proctor.report.ndjson import Ndjson
 from proctor.report.plain import PlainText
 from proctor.report.summary import summary_data, summary_lines, summary_markdown
 from proctor.report.view import RunView
+from proctor.report.waits import Waits
 from proctor.report.wording import SEPARATOR, plural, printable
 from proctor.runtime.clock import Clock
 from proctor.runtime.publisher import Shown
@@ -36,15 +36,20 @@ log = logging.getLogger(__name__)
 class Displays:
     """Folds events into views and hands them to the displays that were asked for."""
 
-    def __init__(self, options: Options, writers: Mapping[str, RunWriter], clock: Clock) -> None:
+    def __init__(
+        self, options: Options, writers: Mapping[str, RunWriter], clock: Clock, *, own_streams: bool = True
+    ) -> None:
         self._options = options
         self._writers = writers
         self._clock = clock
         self.views = {name: RunView(name) for name in writers}
-        self._plain = PlainText(Patient(sys.stderr), self.views) if options.progress != "none" else None
+        self._prose = Patient(sys.stderr, replace=own_streams)
+        self._plain = PlainText(self._prose, self.views) if options.progress != "none" else None
         self._budgets: set[str] = set()
         """Experiments with a budget of which no call of unknown price was seen."""
-        self._output = Patient(sys.stdout)
+        self._failed: set[object] = set()
+        self._waits = Waits()
+        self._output = Patient(sys.stdout, replace=own_streams)
         self._ndjson = Ndjson(self._output, encode) if options.as_json else None
 
     def plan(self, schedules: Sequence[ExperimentPlan], notes: Sequence[str]) -> None:
@@ -55,16 +60,32 @@ class Displays:
 
     def show(self, batch: Sequence[Shown]) -> None:
         """Take events that are on disk."""
-        displays = [display for display in (self._plain, self._ndjson) if display is not None]
+        displays = [one for one in (self._plain, self._ndjson) if one is not None and one not in self._failed]
         for experiment, event, at in batch:
             self.views[experiment].add(event, at)
             for display in displays:
-                display.show(experiment, event, at)
+                try:
+                    display.show(experiment, event, at)
+                except Exception as error:
+                    displays = [one for one in displays if one is not display]
+                    self._leave_out(display, error)
             if experiment in self._budgets and isinstance(event, TryEnded) and _price_unknown(event):
                 self._budgets.discard(experiment)
                 self.note(f"{printable(experiment)}: a call of unknown price was made: the budget cannot be kept")
+        for sentence, loud in self._waits.begun(batch, self.views):
+            log.info("%s", sentence)
+            if loud and self._plain is not None:
+                self._plain.say(sentence)
         for display in displays:
             display.flush()
+
+    def _leave_out(self, display: object, error: Exception) -> None:
+        """Show nothing more where showing failed: the run goes on, and its end is said all the same (spec 10 I4)."""
+        log.error("a display failed, and shows no more events", exc_info=error)
+        self._failed.add(display)
+        if display is self._ndjson:
+            self._output.lost = f"events are missing: {describe(error)}"
+        self._say([f"warning: what is shown here failed and stops; the run goes on ({describe(error)})"])
 
     def note(self, text: str) -> None:
         """Say something that the user has to know while it goes on."""
@@ -96,8 +117,8 @@ class Displays:
             view.cut_off(reason)
         outcome.views = self.views
 
-    def end(self, outcome: Outcome, invocation: str) -> None:
-        """Write the summaries and say them; with `--json`, exactly one receipt, whatever went wrong."""
+    def end(self, outcome: Outcome, invocation: str, last_lines: Sequence[str] = ()) -> None:
+        """Write the summaries and say them, then `last_lines`; with `--json`, one receipt, whatever went wrong."""
         summaries: list[dict[str, Any]] = []
         lines: list[str] = []
         for name, view in self.views.items():
@@ -115,11 +136,16 @@ class Displays:
             lines.append("hint: what is listed as finished above is kept in the journal; free space, then run it again")
         if outcome.exit is Exit.INTERNAL:
             lines.append("error: internal: this is a bug of proctor; please report it, and keep the results above")
-        self._say(lines)
+        self._say([*lines, *last_lines])
         self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
+
+    async def close(self, outcome: Outcome, patience_seconds: Callable[[], float]) -> None:
+        """Wait until all is written that was shown, for a reader that takes nothing at most `patience_seconds()`."""
+        await self._output.drain(self._clock, patience_seconds)
         if self._output.lost is not None:
             outcome.exit = strongest(outcome.exit, Exit.INCOMPLETE)
             self._say([f"error: could not write to standard output: {self._output.lost}"])
+        await self._prose.drain(self._clock, patience_seconds)
 
     def _say(self, lines: Sequence[str]) -> None:
         if self._plain is not None:
@@ -131,38 +157,6 @@ class Displays:
         if self._ndjson is not None:
             self._ndjson.write(kind, data)
             self._ndjson.flush()
-
-
-class Patient:
-    """A stream to a person or program that may go away: then it goes quiet, and the run goes on (spec 10 I4)."""
-
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream  # None where the process was started without it
-        self.lost: OSError | None = None
-        """Why output was lost that somebody waited for; a reader that went away waits for nothing."""
-        self.encoding = stream.encoding if stream is not None else "utf-8"
-
-    def write(self, text: str) -> None:
-        """Write, while there is a reader."""
-        self._try(lambda stream: stream.write(text))
-
-    def flush(self) -> None:
-        """Flush, while there is a reader."""
-        self._try(lambda stream: stream.flush())
-
-    def _try(self, action: Callable[[TextIO], object]) -> None:
-        if self._stream is None:
-            return
-        try:
-            action(self._stream)
-        except (OSError, ValueError) as error:  # ValueError: the stream was closed
-            gone, self._stream = self._stream, None
-            log.warning("nothing more can be written to %s (%s); the run goes on", gone.name, error)
-            if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-                self.lost = error
-            with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-                # What is buffered has nowhere to go, and must not fail once more when the process exits.
-                os.dup2(nowhere.fileno(), gone.fileno())
 
 
 def plan_line(schedules: Sequence[ExperimentPlan], options: Options) -> str:

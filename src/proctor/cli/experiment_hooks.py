@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
+import shlex
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proctor.cli.lease_keeping import LeaseKeeping
 from proctor.cli.teardown import run_teardown
 from proctor.core.commands import AcquireLease, CloseLane, OpenLane, ReleaseLease, RunSetup, RunTeardown
 from proctor.errors import StoreError, describe
 from proctor.model.attempt import Issue, issue_of
-from proctor.model.events import (
-    LaneClosed,
-    LeaseGranted,
-    LeaseRefused,
-    LeaseReleased,
-    RunEvent,
-    SetupEnded,
-    TeardownEnded,
-)
+from proctor.model.events import LaneClosed, LeaseRefused, LeaseReleased, RunEvent, SetupEnded, TeardownEnded
 from proctor.runtime.clock import Clock
+from proctor.runtime.hooks import HookCommand
+from proctor.runtime.hurry import FORCED_SECONDS, Hurry
 from proctor.runtime.lanes import Lane
-from proctor.runtime.loop import HookCommand
-from proctor.store.lease_info import Granted, Held, LeaseWait, Teardown, advice
+from proctor.runtime.shield import shielded
+from proctor.store.lease_info import LeaseWait, Teardown
 from proctor.store.leases import Leases
 from proctor.store.owed_teardowns import OwedTeardowns
 
-HEARTBEAT_SECONDS = 10.0
+HURRIED_TEARDOWN_SECONDS = FORCED_SECONDS - 0.5
+"""How long a teardown may take in a hurry: what became of it is still to be noted."""
+
 INTERRUPTED = "it was interrupted"
+CUT_SHORT = "it was cut short, as the end of the run was forced"
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +49,10 @@ class Hooks:
 
 
 class ExperimentHooks:
-    """Carries out leases and hooks. Hooks run in processes of their own, so that each ends within its limit."""
+    """Carries out leases and hooks. Hooks run in processes of their own, so that each ends within its limit.
+
+    Every command is answered once, also where what it began is cut short or breaks.
+    """
 
     def __init__(
         self,
@@ -65,62 +66,74 @@ class ExperimentHooks:
         tell: Callable[[str], None],
     ) -> None:
         self._tell = tell
-        self._told: set[str] = set()
         self._owed: set[str] = set()
         """Experiments whose setup began and whose teardown has not run."""
         self._hooks = hooks
-        self._leases = leases
+        self._leases = LeaseKeeping(hooks, leases, wait, clock, tell)
         self._teardowns = teardowns
         self._notes: dict[str, str] = {}
         self._project = project
-        self._wait = wait
-        self._clock = clock
         self.lanes: dict[str, Lane] = {}
         """The lanes that are open, by name."""
-        self._keys: dict[str, str] = {}
-        self._tokens: dict[str, str] = {}
         self._acquiring: dict[str, asyncio.Task[None]] = {}
         self._setups: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._heart: asyncio.Task[None] | None = None
+        self._tasks: dict[asyncio.Task[None], Hurry] = {}
+        self._hurry = Hurry()
+        self._last_hurry = Hurry()
+        """That of teardowns, and of what comes after them."""
 
     def carry_out(self, command: HookCommand, emit: Emit) -> None:
         """Begin what a command asks for; the answer comes by `emit`."""
+        emit = _Once(emit)
         match command:
             case AcquireLease(experiment, key):
-                self._keys[experiment] = key
-                work = self._acquire(experiment, key, emit)
-                self._acquiring[experiment] = self._start(work, lambda why: emit(LeaseRefused(experiment, why)))
+                work = self._leases.acquire(experiment, key, emit)
+                self._acquiring[experiment] = self._start(
+                    work, self._hurry, lambda why: emit(LeaseRefused(experiment, why))
+                )
             case ReleaseLease(experiment):
-                self._start(self._release(experiment, emit), lambda _: emit(LeaseReleased(experiment)))
+                work = self._release(experiment, emit)
+                self._start(work, self._last_hurry, lambda _: emit(LeaseReleased(experiment)))
             case RunSetup(experiment):
                 self._owed.add(experiment)
-                task = self._start(
-                    self._set_up(experiment, emit), lambda why: emit(SetupEnded(experiment, _setup_failed(why)))
-                )
-                task.add_done_callback(
+                work = self._set_up(experiment, emit)
+                broken: Callable[[str], None] = lambda why: emit(SetupEnded(experiment, _setup_failed(why)))  # noqa: E731
+                self._setups[experiment] = self._start(work, self._hurry, broken)
+                self._setups[experiment].add_done_callback(
                     # Cancelled before its first step: nobody has answered.
-                    lambda done: emit(SetupEnded(experiment, _setup_failed(INTERRUPTED))) if done.cancelled() else None
+                    lambda done: broken(INTERRUPTED) if done.cancelled() else None
                 )
-                self._setups[experiment] = task
             case RunTeardown(experiment):
                 self._start(
                     self._tear_down(experiment, emit),
-                    lambda why: emit(TeardownEnded(experiment, issue_of("experiment.teardown_failed", why))),
+                    self._last_hurry,
+                    lambda why: emit(TeardownEnded(experiment, self._not_torn_down(experiment, why))),
                 )
             case OpenLane(lane, experiment):
-                self.lanes[lane] = Lane(lane, experiment, self._hooks[experiment].dispose_seconds)
+                self.lanes[lane] = Lane(lane, experiment, self._hooks[experiment].dispose_seconds, self._hurry)
             case CloseLane(lane):
                 closing = self.lanes.pop(lane)
                 self._start(
                     closing.close(emit, lambda text: log.warning("%s", text)),
+                    self._hurry,
                     lambda _: emit(LaneClosed(closing.name, closing.experiment)),
                 )
+
+    @property
+    def pending(self) -> int:
+        """How much of what it began has not ended, teardowns and what comes after them left out."""
+        return sum(hurry is self._hurry for hurry in self._tasks.values())
 
     def interrupt(self) -> None:
         """Cut short setups; a wait for a lease is ended by the `ReleaseLease` that follows, a teardown never."""
         for task in self._setups.values():
             task.cancel()
+
+    def force(self, *, teardowns: bool) -> None:
+        """Let nothing take longer than a hurry allows, with `teardowns` these neither: what is cut off is owed."""
+        self._hurry.begin()
+        if teardowns:
+            self._last_hurry.begin()
 
     async def abandon(self) -> None:
         """After a bug: nobody asks for anything any more, so everything that is owed is done here."""
@@ -133,101 +146,42 @@ class ExperimentHooks:
             await lane.close(lambda _: None, lambda text: log.warning("%s", text))
         for experiment in list(self._owed):
             await self._tear_down(experiment, lambda _: None)
-        for experiment in list(self._tokens):
-            await self._release(experiment, lambda _: None)
+        for experiment in self._leases.held:
+            await shielded(self._leases.release(experiment), None, self._last_hurry)
 
     async def close(self) -> None:
         """Wait for what still runs."""
-        if self._heart is not None:
-            self._heart.cancel()
+        self._leases.close()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _start(self, work: Coroutine[Any, Any, None], broken: Callable[[str], None]) -> asyncio.Task[None]:
-        """Start work that answers by itself; `broken` answers in its place when it raises what it should not."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+    def _start(
+        self, work: Coroutine[Any, Any, None], hurry: Hurry, broken: Callable[[str], None]
+    ) -> asyncio.Task[None]:
+        """Start work that answers by itself; `broken` answers in its place when it breaks, or a hurry cuts it short."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work)
 
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            if not task.cancelled() and (error := task.exception()) is not None:
+        async def answered() -> None:
+            if not await hurry.wait(task, None):
+                task.cancel()
+                broken(CUT_SHORT)
+            elif not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s", describe(error))
                 broken(describe(error))
 
-        task.add_done_callback(ended)
+        watch = loop.create_task(answered())
+        self._tasks[watch] = hurry
+        watch.add_done_callback(self._tasks.pop)
         return task
-
-    # ---------------------------------------------------------------------------------------------------- leases
-
-    async def _acquire(self, experiment: str, key: str, emit: Emit) -> None:
-        started = self._clock.monotonic()
-        said = False
-        while True:
-            try:
-                answer = await self._ask(experiment, key)
-            except StoreError as error:
-                emit(LeaseRefused(experiment, error.message))
-                return
-            for notice in dict.fromkeys(self._leases.notices):
-                if notice not in self._told:
-                    self._told.add(notice)
-                    self._tell(notice)
-            if isinstance(answer, Granted):
-                self._keep_alive()
-                emit(LeaseGranted(experiment))
-                return
-            if not said:
-                said = True
-                why = advice(answer.info, answer.life)
-                self._tell(f"waiting for shared state `{key}`, held by {answer.info.holder}: {why}")
-            delay = self._wait.next_poll(self._clock.monotonic() - started, random.random())  # noqa: S311
-            if delay is None:
-                why = advice(answer.info, answer.life)
-                emit(LeaseRefused(experiment, f"lease `{key}` is held by {answer.info.holder}: {why}"))
-                return
-            await asyncio.sleep(delay)
-
-    async def _ask(self, experiment: str, key: str) -> Granted | Held:
-        """Ask once. A cancellation meanwhile is delivered afterwards, so that a lease that was taken is known of."""
-        hooks = self._hooks[experiment]
-        call = asyncio.ensure_future(
-            asyncio.to_thread(self._leases.try_acquire, key, experiment, run=hooks.run, teardown=hooks.teardown)
-        )
-        try:
-            await asyncio.wait({call})
-        finally:
-            await asyncio.wait({call})
-            if not call.exception() and isinstance(answer := call.result(), Granted):
-                self._tokens[experiment] = answer.token
-        return call.result()
 
     async def _release(self, experiment: str, emit: Emit) -> None:
         waiting = self._acquiring.pop(experiment, None)
         if waiting is not None and not waiting.done():
             waiting.cancel()
             await asyncio.wait({waiting})
-        token = self._tokens.pop(experiment, None)
-        if token is not None:
-            try:
-                await asyncio.to_thread(self._leases.release, self._keys[experiment], token)
-            except StoreError as error:
-                log.error("%s", error.message)
+        await self._leases.release(experiment)
         emit(LeaseReleased(experiment))
-
-    def _keep_alive(self) -> None:
-        if self._heart is None:
-            self._heart = asyncio.get_running_loop().create_task(self._beat())
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            try:
-                lost = await asyncio.to_thread(self._leases.heartbeat, list(self._tokens.values()))
-            except StoreError as error:
-                log.warning("the leases could not be renewed: %s", error.message)
-                continue
-            if lost:
-                self._tell("a lease was recovered by somebody while this process was at work")
 
     # ----------------------------------------------------------------------------------------------------- hooks
 
@@ -245,7 +199,7 @@ class ExperimentHooks:
     async def _note_teardown(self, experiment: str) -> Issue | None:
         """Run first what a killed run has missed, then note what this one owes; a lease remembers both by itself."""
         teardown = self._hooks[experiment].teardown
-        if teardown is None or experiment in self._keys:
+        if teardown is None or self._leases.key(experiment) is not None:
             return None
         try:
             for owed in await asyncio.to_thread(self._teardowns.take_missed, experiment):
@@ -261,21 +215,32 @@ class ExperimentHooks:
 
     async def _tear_down(self, experiment: str, emit: Emit) -> None:
         self._owed.discard(experiment)
-        issue = await self._call(self._hooks[experiment].teardown, experiment, "experiment.teardown_failed")
-        note = self._notes.pop(experiment, None)
+        hook = self._hooks[experiment].teardown
+        if hook is None:
+            emit(TeardownEnded(experiment))
+            return
+        work = self._call(hook, experiment, "experiment.teardown_failed")
+        try:
+            issue = await shielded(work, None, self._last_hurry, HURRIED_TEARDOWN_SECONDS)
+            note = self._notes.pop(experiment, None)
+        except TimeoutError:
+            issue, note = self._not_torn_down(experiment, CUT_SHORT), None
         if note is not None:
             try:
                 await asyncio.to_thread(self._teardowns.cross_out, note)  # also a failed one: it was run, and is said
             except StoreError as error:
                 log.error("%s", error.message)
-        token = self._tokens.get(experiment)
-        if issue is not None and token is not None:
-            try:
-                await asyncio.to_thread(self._leases.mark_failed_teardown, self._keys[experiment], token, issue.message)
-            except StoreError as error:
-                log.error("%s", error.message)
-            del self._tokens[experiment]  # it stays held (S3)
+        if issue is not None:
+            await self._leases.mark(experiment, issue.message)
         emit(TeardownEnded(experiment, issue))
+
+    def _not_torn_down(self, experiment: str, why: str) -> Issue:
+        """Return the issue of a teardown that did not come to its end: it is owed."""
+        hook, key = self._hooks[experiment].teardown, self._leases.hold_for_ever(experiment)
+        then = "the next run of this experiment runs it first"
+        if key is not None:
+            then = f"the lease stays held: `proctor lease inspect {shlex.quote(key)}` says how to recover it"
+        return issue_of("experiment.teardown_failed", f"hook `{hook.path if hook else ''}`: {why}; {then}")
 
     async def _call(self, hook: Teardown | None, experiment: str, code: str) -> Issue | None:
         """Run a hook; return the issue of its failure."""
@@ -283,8 +248,8 @@ class ExperimentHooks:
             return None
         try:
             variables = {"PROCTOR_EXPERIMENT": experiment}
-            if experiment in self._keys:
-                variables["PROCTOR_LEASE_KEY"] = self._keys[experiment]
+            if (key := self._leases.key(experiment)) is not None:
+                variables["PROCTOR_LEASE_KEY"] = key
             end = await run_teardown(hook, self._project, variables)
         except Exception as error:
             return issue_of(code, f"hook `{hook.path}`: {describe(error)}")
@@ -297,3 +262,15 @@ class ExperimentHooks:
 
 def _setup_failed(why: str) -> Issue:
     return issue_of("experiment.setup_failed", why)
+
+
+class _Once:
+    """Hands on the first event only: what was answered for does not answer again."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit: Emit | None = emit
+
+    def __call__(self, event: RunEvent) -> None:
+        emit, self._emit = self._emit, None
+        if emit is not None:
+            emit(event)

@@ -17,7 +17,7 @@ from click.exceptions import Abort, NoArgsIsHelpError, NoSuchOption
 from click.exceptions import Exit as ClickExit
 
 from proctor import __version__
-from proctor.cli.command import Command, saying
+from proctor.cli.command import TYPED, Command, saying
 from proctor.cli.exits import Exit
 from proctor.cli.output import fill_standard_streams, say
 from proctor.errors import (
@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "plan": "Say what `run` would do, how long it would take and what it would cost.",
     "check": "Say whether a benchmark is gradeable, by running `oracle` and `nop` over it.",
     "show": "Print the results of a run from its journal.",
+    "record": "Rebuild, check, export and clean the index over all journals.",
     "lease": "List, inspect and recover leases on shared state.",
     "list": "List what is installed: benchmarks, harnesses, providers, graders, models.",
 }
@@ -112,8 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with `arguments` (default: those of the process) and exit."""
     fill_standard_streams()
     code = run(arguments)
-    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
-        # A plugin's thread that cannot be cancelled: the interpreter would wait for it (spec 05 Time).
+    running = sys.modules.get("proctor.runtime.running")  # where nothing was run, it was not imported
+    threads = any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+    if threads or (running is not None and running.LEFT):
+        # A plugin's thread or task that cannot be cancelled: the interpreter would wait for it (spec 05 Time).
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):  # closed, full or absent: there is nobody to tell
                 stream.flush()
@@ -130,7 +133,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             from click.shell_completion import shell_complete  # noqa: PLC0415 - only for completion
 
             return shell_complete(cli, {}, "proctor", COMPLETE_VARIABLE, instruction)
-        with cli.make_context("proctor", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        typed = list(sys.argv[1:] if arguments is None else arguments)
+        with cli.make_context("proctor", [*typed]) as context:
+            context.meta[TYPED] = typed
             code = cli.invoke(context)
     except ClickExit as done:
         return done.exit_code
@@ -142,7 +147,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _end_with(error: BaseException) -> Exit:
     """Say what went wrong, in one message with a hint, and return the exit code for it."""
     if isinstance(error, NoArgsIsHelpError):
-        say(error.message, err=True)
+        say(error.message, err=True, styled=True)
         return Exit.USAGE
     if isinstance(error, click.ClickException):
         return _say(*_of_click(error), Exit.USAGE)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import rich_click as click
 
 from proctor.config.load import parse_assignment
+from proctor.config.values import SECONDS_AT_MOST
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,6 +91,8 @@ class Seconds(click.ParamType[float]):
             seconds = math.nan
         if not 0 < seconds < math.inf:
             self.fail(f"`{value}` is not a finite number of seconds above 0", param, ctx)
+        if seconds > SECONDS_AT_MOST:
+            self.fail(f"`{value}` is above ten years, {SECONDS_AT_MOST:.0f} seconds", param, ctx)
         return seconds
 
 
@@ -168,7 +171,12 @@ _SHARED: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--timeout", type=Seconds(), metavar="SECONDS",
-        help="Limit of the agent phase of each try (default: none). Waiting is never counted.",
+        help="Limit of the agent phase of each try (default: none). Waiting is never counted. The whole try and the "
+        "run have limits of their own: `--set timeout_seconds=...` and `--set runtime.timeout_seconds=...`.",
+    ),
+    click.option(
+        "--timeout-multiplier", type=AMOUNT, metavar="X",
+        help="Scale every limit of a try (default: 1).",
     ),
     click.option("--results-dir", metavar="DIR", callback=_directory, help="Where results go (default: results)."),
     click.option("--run-name", metavar="NAME", help="A level of directories of your own above the run; may hold `/`."),
@@ -199,5 +207,29 @@ _SHARED: list[Callable[[Any], Any]] = [
 def shared_options(command: F) -> F:
     """Give a command the options that `run` and `check` share."""
     for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+_REUSE: list[Callable[[Any], Any]] = [
+    click.option(
+        "--reuse", metavar="[RUN_ID]",
+        help="Fill slots with attempts of earlier runs of the same kind whose identity is equal: of this run, or the "
+        "newest of each slot. What is missing, errored or cut off is executed.",
+    ),
+    click.option(
+        "--rerun", metavar="[failed|all]",
+        help="With --reuse: execute again what failed, or everything (default: failed).",
+    ),
+    click.option(
+        "--no-checkpoint-resume", is_flag=True,
+        help="With --reuse: execute whole attempts also where saved work only lacks its grading.",
+    ),
+]  # fmt: skip
+
+
+def reuse_options(command: F) -> F:
+    """Give a command the options about earlier runs."""
+    for option in reversed(_REUSE):
         command = option(command)
     return command

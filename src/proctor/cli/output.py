@@ -8,15 +8,17 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from proctor.errors import ProctorError
-from proctor.report.wording import for_encoding
+from proctor.report.wording import for_encoding, inactive
 
 
 class OutputError(ProctorError):
     """Standard output cannot be written, although somebody wants to read it: a full disk, for example."""
 
 
-def say(text: str, *, err: bool = False) -> None:
+def say(text: str, *, err: bool = False, styled: bool = False) -> None:
     """Print a text and a line end on standard output, or with `err` on standard error, and hand it on at once.
+
+    Nothing in it makes a terminal do anything, whoever is quoted in it, but with `styled`, for text that is ours alone.
 
     Goes quiet where the stream is closed or its reader is gone: that is no trouble of the command, whose exit code
     stays what it is. Raises `OutputError` when standard output cannot be written for any other reason.
@@ -25,7 +27,7 @@ def say(text: str, *, err: bool = False) -> None:
     if stream is None:  # the process was started without it
         return
     try:
-        stream.write(for_encoding(text, stream.encoding) + "\n")
+        stream.write(for_encoding(text if styled else inactive(text), stream.encoding) + "\n")
         stream.flush()
     except (OSError, ValueError) as error:  # ValueError: somebody closed it
         _give_up(stream)

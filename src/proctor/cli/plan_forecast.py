@@ -107,10 +107,10 @@ def slots_of(plans: Sequence[RunPlan]) -> Iterator[SlotLine]:
         for entry in plan.entries():
             slot = entry.slot
             yield SlotLine(
-                slot.experiment, slot.task, slot.ordinal, entry.decision.value, entry.identity, group_of.get(slot.task)
+                slot.experiment, slot.task, slot.ordinal, str(entry.decision), entry.identity, group_of.get(slot.task)
             )
 
 
 def decisions_of(plans: Sequence[RunPlan]) -> dict[str, int]:
     """Return how many slots each decision is about."""
-    return dict(Counter(entry.decision.value for plan in plans for entry in plan.entries()))
+    return dict(Counter(str(entry.decision.without_source()) for plan in plans for entry in plan.entries()))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
+from proctor.cli.resolve_try import grading_mode, kept_artifacts, time_limits
 from proctor.config.load import Tree, is_secret, merge, settled, split_assignments, validate
 from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig
 from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
-from proctor.model.attempt import GradingMode
 from proctor.model.secrets import secrets_in
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, RetrySpec, Task, TimeLimits
+from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, RetrySpec, Task
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.plugins.registry import Kind, check_made, load, names
 from proctor.runtime.redact import Redactor
@@ -33,6 +34,7 @@ class Typed:
     model: str | None
     flags: Mapping[str, Any]
     assignments: tuple[str, ...] = ()
+    timeout_multiplier: float | None = None
 
 
 @dataclass(slots=True)
@@ -96,8 +98,8 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         environment=environment,
         attempts=config.attempts,
         max_concurrency=config.max_concurrency,
-        grading=GradingMode(benchmark.grading),
-        limits=TimeLimits(agent_seconds=config.agent_timeout_seconds, grade_seconds=config.grade_timeout_seconds),
+        grading=grading_mode(config, benchmark),
+        limits=time_limits(config, execution, typed.timeout_multiplier),
         retry=_retry(config, execution),
         early_exit=config.early_exit,
         budget_usd=config.budget,
@@ -108,6 +110,7 @@ def resolve_experiment(typed: Typed, name: str) -> Resolved:
         shared_state_key=config.shared_state.key if config.shared_state else None,
         sandbox_reuse=config.sandbox_reuse,
         flags=settled(config.flags),
+        artifacts=kept_artifacts(config),
     )
     _check_hooks(experiment)
     resolved = Resolved(experiment, benchmark, harness, provider, notes=notes)
@@ -158,8 +161,8 @@ def _retry(config: ExperimentConfig, execution: ExecutionConfig) -> RetrySpec:
     if execution.retry_min_delay_seconds > execution.retry_max_delay_seconds:
         raise UsageError("execution.retry_min_delay_seconds is above retry_max_delay_seconds", hint="swap or raise one")
     return RetrySpec(
-        config.max_retries,
-        tuple(config.retry_pattern_list),
+        execution.max_retries if config.max_retries is None else config.max_retries,
+        config.retry_pattern_list or execution.retry_pattern_list,
         execution.retry_min_delay_seconds,
         execution.retry_max_delay_seconds,
         execution.retry_after_cap_seconds,
@@ -192,7 +195,27 @@ def _make(kind: Kind, name: str, params: Mapping[str, Any]) -> tuple[Any, Mappin
     with _making(kind, name, params):
         plugin = make_plugin(options)
         check_made(kind, name, plugin)
-        return plugin, options.model_dump(mode="json")
+        values = options.model_dump(mode="json")
+    odd = _not_finite(values)
+    if odd is not None:
+        raise UsageError(
+            f"parameters of {kind.value} `{name}`: `{odd}` is not a finite number",
+            hint="no result could be compared by it",
+        )
+    return plugin, values
+
+
+def _not_finite(value: Any, path: str = "") -> str | None:
+    """Return the path of a number in a JSON value that is infinite or NaN, if there is one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return path
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+    elif isinstance(value, list):
+        items = enumerate(cast("list[Any]", value))
+    found = (_not_finite(inner, f"{path}.{key}" if path else str(key)) for key, inner in items)
+    return next(filter(None, found), None)
 
 
 @contextmanager

@@ -6,23 +6,27 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proctor import __version__
 from proctor.cli.controls import Controls
 from proctor.cli.experiment_hooks import Hooks
 from proctor.cli.resolve import Resolved
 from proctor.cli.run_writer import RunWriter
+from proctor.cli.saved_attempt import checkpoint_in
+from proctor.cli.saved_work import Reusing
 from proctor.core.commands import StartTry
 from proctor.core.plan import RunPlan
-from proctor.errors import Fault, StoreError
+from proctor.errors import InternalError
 from proctor.model.events import RunStarted
 from proctor.model.secrets import secrets_in
-from proctor.runtime.job import Save, TryJob
+from proctor.runtime.job import Checkpoint, Save, TryJob
 from proctor.runtime.lanes import Lane
 from proctor.store.codec import FORMAT_VERSION
 from proctor.store.lease_info import Teardown
-from proctor.store.plain import NotEncodable
+
+if TYPE_CHECKING:
+    from proctor.store.record import Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Options:
     attempt_files: bool = True
     file_log_level: str = "DEBUG"
     fail_under: float | None = None
+    reusing: Reusing | None = None
+    """What may be taken from earlier runs; None is nothing."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,8 @@ class Room:
     tasks: dict[str, int]
     writer: RunWriter
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    saved: Mapping[tuple[int, int], Candidate] = field(default_factory=dict[tuple[int, int], "Candidate"])
+    """The saved attempts that slots (place of the task, ordinal) are filled or graded from."""
 
 
 def run_started(invocation: str, run_plan: RunPlan, run_id: str) -> RunStarted:
@@ -81,11 +89,12 @@ def labels_of(invocation: str, run_id: str, experiment: str) -> dict[str, str]:
 
 
 def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[TryJob, Save]:
-    """Return what a try needs, and where it keeps its evidence."""
+    """Return what a try needs, and what keeps its evidence."""
     resolved, schedule = room.resolved, room.plan.schedule
     index = room.tasks[command.slot.task]
     task = room.plan.tasks[index]
     experiment = resolved.experiment
+    folder = room.writer.folder(command.slot, command.try_number)
     job = TryJob(
         attempt=command.attempt,
         try_number=command.try_number,
@@ -103,17 +112,23 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         labels=room.labels,
         retry=schedule.retry,
         lane=lanes[command.lane] if command.lane is not None else None,
+        artifacts=task.artifacts + experiment.artifacts,
+        folder=folder,
+        checkpoint=_checkpoint_of(room, command) if command.grading_only else None,
     )
+    return job, folder.save
 
-    def save(name: str, content: Any) -> None:
-        try:
-            room.writer.save(command.slot, command.try_number, name, content)
-        except NotEncodable as error:  # the plugin's doing: this attempt's trouble, not the disk's
-            raise Fault("harness.crashed", f"{name} cannot be kept: {error.message}") from error
-        except StoreError as error:
-            raise Fault("store.full", error.message) from error
 
-    return job, save
+def _checkpoint_of(room: Room, command: StartTry) -> Checkpoint:
+    """Return the newest checkpoint of an attempt; whether its files are as they were is found out when it is read."""
+    found = room.writer.saved_work(command.attempt)
+    earlier = room.saved.get((room.tasks[command.slot.task], command.slot.ordinal))
+    if found is None and earlier is not None:
+        return checkpoint_in(earlier)
+    if found is None:
+        raise InternalError(f"attempt @{command.attempt} is only to be graded, and nothing of it was saved")
+    directory = room.writer.folder(command.slot, found.try_number).directory
+    return Checkpoint(directory, found.answer_sha256, found.files, found.issues)
 
 
 def hooks_of(room: Room) -> Hooks:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proctor.core.plan import RunPlan
-from proctor.errors import StoreError
+from proctor.errors import Fault, StoreError
 from proctor.model.attempt import Verdict
-from proctor.model.events import AttemptSealed, Event, RunStarted
+from proctor.model.events import AttemptSealed, Event, RunStarted, SlotFilled
 from proctor.model.ids import AttemptId, SlotKey
 from proctor.model.spec import Experiment
 from proctor.runtime.redact import RedactingFormatter, Redactor
 from proctor.store.files import write_file
 from proctor.store.fold import AttemptEvent, AttemptFold
+from proctor.store.folded_try import SavedWork
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout, experiment_dir_name
 from proctor.store.log_file import LogFile
-from proctor.store.plain import plain_json
+from proctor.store.names import file_name, is_plain_file_name
+from proctor.store.plain import NotEncodable, plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.store.reader import read_journal
 from proctor.store.results import write_attempt, write_evidence, write_json
@@ -30,15 +32,53 @@ if TYPE_CHECKING:
     from proctor.cli.rooms import Options
 
 
+@dataclass(frozen=True, slots=True)
+class TryDirectory:
+    """Where a try keeps what it leaves behind; may be used in any thread. It costs nothing where nothing is left."""
+
+    layout: RunLayout
+    slot: SlotKey
+    try_number: int
+
+    @property
+    def directory(self) -> Path:
+        """The directory; it is made when something is put there."""
+        return self.layout.try_dir(self.slot.task, self.slot.ordinal, self.try_number)
+
+    def save(self, name: str, content: Any) -> None:
+        """Keep evidence under a relative name: bytes as they are, anything else as JSON. Raises `Fault`."""
+        try:
+            write_evidence(self.path(name), content)
+        except NotEncodable as error:  # the plugin's doing: this attempt's trouble, not the disk's
+            raise Fault("harness.crashed", f"{name} cannot be kept: {error.message}") from error
+        except StoreError as error:
+            raise Fault("store.full", error.message) from error
+
+    def path(self, name: str) -> Path:
+        """Return where a file is."""
+        return self.directory / name
+
+    def name_of(self, text: str) -> str:
+        """Return a safe file name for a path or name that came from elsewhere."""
+        return file_name(text)
+
+    def is_plain(self, name: str) -> bool:
+        """Say whether a name that came from elsewhere is safe as it is."""
+        return is_plain_file_name(name)
+
+
 @dataclass(slots=True)
 class RunWriter:
     """Writes one run. `append` and `flush` belong to the event loop's thread, `commit` to the commit thread."""
 
     layout: RunLayout
     journal: Journal
-    started: tuple[RunStarted, float]
+    opening: tuple[tuple[Event, float], ...]
+    """What the journal begins with: the start of the run, and the slots that saved attempts fill."""
     attempt_files: bool
     handler: logging.Handler
+    published: Callable[[Path], None] | None = None
+    """Told the directory whenever more of the journal is durable."""
     verdicts: list[tuple[str, int, Verdict]] = field(default_factory=list[tuple[str, int, Verdict]])
     """(task, ordinal, verdict) of every sealed attempt, in the order in which they were sealed."""
     _folds: dict[AttemptId, AttemptFold] = field(default_factory=dict[AttemptId, AttemptFold])
@@ -48,9 +88,17 @@ class RunWriter:
 
     @classmethod
     def create(
-        cls, plan: RunPlan, options: Options, event: RunStarted, at: float, *, attempt_files: bool, redactor: Redactor
+        cls,
+        plan: RunPlan,
+        options: Options,
+        event: RunStarted,
+        at: float,
+        *,
+        attempt_files: bool,
+        redactor: Redactor,
+        filled: Iterable[SlotFilled] = (),
     ) -> RunWriter:
-        """Make the directory of a run and write its plan and the first line of its journal.
+        """Make the directory of a run and write its plan and the first lines of its journal.
 
         `event` is the start of the run with the default run id; a taken one gets a suffix, a taken `--run-id` is a
         `UsageError`. Raises `CannotStart` when something cannot be written; then nothing is left behind.
@@ -70,10 +118,11 @@ class RunWriter:
             handler.setLevel(options.file_log_level)
             handler.setFormatter(RedactingFormatter(redactor))
             logging.getLogger("proctor").addHandler(handler)
-            started = replace(event, run=layout.run_id)
-            writer = cls(layout, journal, (started, at), attempt_files, handler)
+            opening = tuple((one, at) for one in (replace(event, run=layout.run_id), *filled))
+            writer = cls(layout, journal, opening, attempt_files, handler)
             undo.callback(writer.close)
-            writer.append(started, at)
+            for one, moment in opening:
+                writer.append(one, moment)
             writer.flush()
             writer.commit()
             undo.pop_all()
@@ -125,15 +174,21 @@ class RunWriter:
         if self.attempt_files:
             for fold in ready:
                 write_attempt(self.layout, fold)
+        if self.published is not None:
+            self.published(self.layout.directory)
 
     def events(self) -> Iterable[tuple[Event, float]]:
         """Return what the journal holds on disk."""
         return read_journal(self.layout.journal)
 
-    def save(self, slot: SlotKey, try_number: int, name: str, content: Any) -> None:
-        """Keep evidence of a try under a relative name: bytes as they are, anything else as JSON."""
-        path = self.layout.try_dir(slot.task, slot.ordinal, try_number) / name
-        write_evidence(path, content)
+    def saved_work(self, attempt: AttemptId) -> SavedWork | None:
+        """Return the newest checkpoint of an attempt that is not sealed, if there is one."""
+        fold = self._folds.get(attempt)
+        return None if fold is None else fold.saved_work
+
+    def folder(self, slot: SlotKey, try_number: int) -> TryDirectory:
+        """Return the directory of a try."""
+        return TryDirectory(self.layout, slot, try_number)
 
     def end(self, summary: dict[str, Any], markdown: str) -> None:
         """Write summary.json and summary.md."""
@@ -158,8 +213,8 @@ def plan_file(plan: RunPlan, about: dict[str, Any], redactor: Redactor) -> PlanF
     slots: list[PlannedSlot] = []
     task_parts: dict[str, Any] = {}
     for entry in plan.entries():
-        decision, _, reason = entry.decision.partition(": ")
-        slots.append(PlannedSlot(entry.slot.task, entry.slot.ordinal, entry.identity, decision, reason or None))
+        kind, reason, source = entry.decision
+        slots.append(PlannedSlot(entry.slot.task, entry.slot.ordinal, entry.identity, kind.value, reason, source))
         task_parts[entry.slot.task] = entry.task_parts
     experiment = redactor.tree(plain_json(plan.experiment, "experiment"))
     return PlanFile(experiment, slots, plan.shared_identity.parts, task_parts, about)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proctor.model.bounds import with_gap
 from proctor.store.lease_info import Teardown
 
 RETURNED = 73
@@ -57,7 +58,8 @@ async def run_teardown(teardown: Teardown, directory: Path, variables: Mapping[s
         problem = result.lost or "it was ended"
     else:
         problem = None if result.exit_code == RETURNED else f"it ended with status {result.exit_code}"
-    return TeardownEnd(problem, result.out + result.err, result.seconds)
+    printed = with_gap(result.stdout, result.stdout_dropped) + with_gap(result.stderr, result.stderr_dropped)
+    return TeardownEnd(problem, printed.decode("utf-8", "replace"), result.seconds)
 
 
 def call(path: str) -> None:

@@ -89,6 +89,7 @@ def settled(values: Mapping[str, Any], schema: type[BaseModel] | None = None) ->
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """Return the types that a field may be of."""
     origin = get_origin(annotation)
     return get_args(annotation) if origin in (Union, UnionType) else (annotation,)
 
@@ -146,7 +147,8 @@ def _check_path(keys: list[str], schema: type[BaseModel] | None, *, prefix: str)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    for candidate in (annotation, *get_args(annotation)):
+    """Return the section that a field is, or None: a list of sections has no fields that a path could name."""
+    for candidate in _alternatives(annotation):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate
     return None

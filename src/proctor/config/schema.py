@@ -2,80 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-
-def _whole_number(value: Any) -> Any:
-    """Refuse what pydantic would turn into an integer in silence: booleans, and floats without a fraction."""
-    if isinstance(value, bool | float):
-        raise ValueError("must be a whole number")
-    return value
-
-
-def _not_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
-
-
-def _finite_positive(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise ValueError("must be a finite number of seconds above 0")
-    return value
-
-
-def _directory(value: str) -> str:
-    if not value or "\0" in value:
-        raise ValueError("must be the name of a directory")
-    return value
-
-
-Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
-"""A whole number of at least 1."""
-
-LimitOrOff = Annotated[int, BeforeValidator(_whole_number), Field(ge=0)]
-"""A whole number of at least 1, or 0 for off."""
-
-
-def _positive(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise ValueError("must be a finite number above 0")
-    return value
-
-
-def _not_negative(value: float) -> float:
-    if not 0 <= value < float("inf"):
-        raise ValueError("must be a finite number of at least 0")
-    return value
-
-
-def _pattern(value: str) -> str:
-    if not value:
-        raise ValueError("a pattern must not be empty: it would match everything")
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"must be a regular expression: {error}") from None
-    return value
-
-
-Positive = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_positive)]
-"""A finite number above 0."""
-
-RateOrOff = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_not_negative)]
-"""A finite number above 0, or 0 for off."""
-
-Pattern = Annotated[str, AfterValidator(_pattern)]
-"""A regular expression."""
-
-Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite_positive)]
-"""A finite time above 0; `inf`, `nan`, 0 and negative times are errors, so that no limit can be switched off by one."""
-
-Directory = Annotated[str, AfterValidator(_directory)]
-"""The name of a directory; the empty text is none."""
+from proctor.config.values import (
+    Count,
+    Directory,
+    LimitOrOff,
+    Listed,
+    PathInside,
+    Patterns,
+    Positive,
+    RateOrOff,
+    Seconds,
+)
+from proctor.model.spec import ARTIFACT_LIMIT_BYTES
 
 
 class Config(BaseModel):
@@ -123,6 +65,16 @@ class SharedStateConfig(Config):
     key: str
 
 
+class ArtifactConfig(Config):
+    """A file or directory that is taken out of the agent's sandbox when the agent is done."""
+
+    path: PathInside
+    required: bool = False
+    """Whether it is the agent's failure when it is missing."""
+    max_bytes: Count = ARTIFACT_LIMIT_BYTES
+    """How much is kept of it in all."""
+
+
 class ExperimentConfig(Config):
     """One experiment: benchmark x harness x model x environment, and its run controls."""
 
@@ -134,14 +86,30 @@ class ExperimentConfig(Config):
     """Attempts per task."""
     max_concurrency: Count | None = None
     """The experiment's own cap on attempts at once, beside the global one."""
+    grading: Literal["none", "fresh", "reuse"] | None = None
+    """Where grading happens, at most as loose as the benchmark declares. Default: as it declares."""
+    artifacts: Annotated[tuple[ArtifactConfig, ...], Listed] = ()
+    """What is kept of every task's sandbox, beside what the tasks declare."""
+    open_timeout_seconds: Seconds = 600.0
+    """Limit of opening a sandbox."""
+    setup_timeout_seconds: Seconds = 600.0
+    """Limit of the setup phase of a try: the task's material, and the start of the harness."""
     agent_timeout_seconds: Seconds | None = None
     """Limit of the agent phase of a try."""
+    agent_idle_timeout_seconds: Seconds | None = None
+    """How long the agent may give no sign of life: output, a model call, progress."""
+    collect_timeout_seconds: Seconds = 120.0
+    """Limit of taking out what the agent left behind."""
     grade_timeout_seconds: Seconds = 600.0
     """Limit of the grade phase of a try."""
-    max_retries: LimitOrOff = 0
-    """Tries of an attempt after the first; a wrong answer is never tried again."""
-    retry_pattern_list: tuple[Pattern, ...] = ()
-    """Regular expressions for code or message of ERROR issues that deserve another try."""
+    dispose_timeout_seconds: Seconds = 60.0
+    """Limit of disposing of a sandbox."""
+    timeout_seconds: Seconds | None = None
+    """Limit of a whole try: all its phases together but dispose."""
+    max_retries: LimitOrOff | None = None
+    """Tries of an attempt after the first; a wrong answer is never tried again. Default: that of `execution`."""
+    retry_pattern_list: Patterns = ()
+    """Regular expressions for code or message of ERROR issues that deserve another try. Default: `execution`'s."""
     early_exit: bool = False
     """Whether a task is done with its first passed attempt."""
     budget: Positive | None = None
@@ -162,14 +130,19 @@ class ExperimentConfig(Config):
 
 
 class ExecutionConfig(Config):
-    """How much runs at once."""
+    """How much runs at once, and how often what fails is tried again."""
 
     task_concurrency: Count | None = None
     """The global limit: attempts executing at once, over all experiments."""
+    max_retries: LimitOrOff = 0
+    """For experiments that say nothing of it, as `retry_pattern_list`."""
+    retry_pattern_list: Patterns = ()
     retry_min_delay_seconds: Seconds = 5.0
     retry_max_delay_seconds: Seconds = 60.0
     retry_after_cap_seconds: Seconds = 600.0
     """The longest Retry-After of a server that is obeyed."""
+    timeout_multiplier: Positive = 1.0
+    """Scales every limit of a try."""
 
 
 class RuntimeConfig(Config):
@@ -180,8 +153,16 @@ class RuntimeConfig(Config):
     results_dir: Directory = "results"
     env_open_qps: dict[str, RateOrOff] = {}
     """Sandboxes opened per second at a provider; 0 is off."""
+    checkpoint_resume: bool = True
+    """Whether work of an earlier run that was saved and not graded is only graded, with `--reuse`."""
+    record_url: str | None = None
+    """Where the record is. Default: `.proctor/record.sqlite` in the results directory."""
     lease_wait_seconds: Seconds | None = None
     """How long to wait for shared state. Default: without end on a terminal, else 600 s."""
+    timeout_seconds: Seconds | None = None
+    """Limit of the whole invocation, after which it is interrupted."""
+    cleanup_grace_seconds: Seconds = 30.0
+    """How long what is cancelled by an interrupt may take to clean up."""
 
 
 SECTIONS: dict[str, type[Config]] = {"execution": ExecutionConfig, "runtime": RuntimeConfig}

@@ -9,12 +9,13 @@ from proctor.core.flight import Attempt
 from proctor.core.held import Kind, Moment
 from proctor.core.lifecycle import Step
 from proctor.core.order import READY, Place
+from proctor.core.parts import Part
 from proctor.core.rank import Line
-from proctor.core.run import Part, Run
+from proctor.core.run import Run
 from proctor.core.stops import Stops
 from proctor.model.attempt import GradingMode
 
-_EXECUTING, _EXPERIMENT = Moment.EXECUTING, Kind.EXPERIMENT
+_EXPERIMENT = Kind.EXPERIMENT
 
 
 class Admission:
@@ -117,7 +118,7 @@ class Admission:
         books.retries.discard(attempt.id)
         lane = attempt.lane
         reopens = lane is not None and lane.gone
-        books.take(attempt, part.retry if lane is None or reopens else part.start, Moment.EXECUTING, self._now)
+        books.take(attempt, part.retry if lane is None or reopens else part.start, part.moment, self._now)
         attempt.let_through = False
         attempt.advance(Step.START_AGAIN)
         attempt.try_number += 1
@@ -129,7 +130,8 @@ class Admission:
             lane.attempt, attempt.lane = attempt, lane
             group = lane.pool.group
             commands.append(OpenLane(lane.id, attempt.run.plan.name, group.name if group else None))
-        commands.append(StartTry(attempt.id, attempt.slot, attempt.try_number, lane.id if lane else None))
+        lane_id = lane.id if lane else None
+        commands.append(StartTry(attempt.id, attempt.slot, attempt.try_number, lane_id, part.kind.only))
 
     def _start(self, chosen: Candidate, commands: list[Command]) -> bool:
         """Start the first slot of a candidate; return False where an old lane was closed instead."""
@@ -153,12 +155,12 @@ class Admission:
         run.rerank()
         if run.offers_again:
             books.offer(run)
-        commands.append(StartTry(attempt.id, attempt.slot, attempt.try_number, lane_id))
+        commands.append(StartTry(attempt.id, attempt.slot, attempt.try_number, lane_id, part.kind.only))
         return True
 
     def _take(self, attempt: Attempt, line: Line, commands: list[Command]) -> str | None:
         books, run, part, now = self._books, attempt.run, attempt.part, self._now
-        books.take(attempt, line.ask, _EXECUTING, now)
+        books.take(attempt, line.ask, part.moment, now)
         if run.own and not line.in_lane and not self._gates.take(run.own):
             raise books.impossible(f"gate `{self._gates.blocker(run.own)}` has no room for what was chosen", attempt)
         if part.lanes is None:

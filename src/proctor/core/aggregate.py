@@ -18,8 +18,9 @@ from proctor.model.events import StopReason
 class Counts:
     """Where the slots of one experiment, or of several, stand.
 
-    `not_dispatched` is by reason (the text of a `StopReason`). The parts add up to `total`, always: raises `ValueError`
-    where they do not, or where one is negative.
+    `not_dispatched` is by reason (the text of a `StopReason`). `reused_passed` and `reused_failed` are filled by saved
+    attempts; `passed` and the rest are of this run. The parts add up to `total`, always: raises `ValueError` where they
+    do not, or where one is negative.
     """
 
     total: int
@@ -31,17 +32,28 @@ class Counts:
     skipped: int = 0
     cancelled: int = 0
     not_dispatched: Mapping[str, int] = field(default_factory=dict[str, int])
+    reused_passed: int = 0
+    reused_failed: int = 0
 
     def __post_init__(self) -> None:
         sealed = (self.passed, self.failed, self.errored, self.skipped, self.cancelled)
-        parts = (self.running, self.queued, *sealed, *self.not_dispatched.values())
+        parts = (self.running, self.queued, *sealed, *self.not_dispatched.values(), *self._reused)
         if sum(parts) != self.total or min(parts) < 0:
             raise ValueError(f"counts that do not add up: {self}")
 
     @property
     def scored(self) -> int:
         """Slots with a score."""
-        return self.passed + self.failed
+        return self.passed + self.failed + self.reused
+
+    @property
+    def reused(self) -> int:
+        """Slots that are filled by saved attempts; all of them have a score."""
+        return sum(self._reused)
+
+    @property
+    def _reused(self) -> tuple[int, int]:
+        return self.reused_passed, self.reused_failed
 
     @property
     def stopped(self) -> int:
@@ -63,6 +75,8 @@ class Counts:
                 reason.value: self.not_dispatched.get(reason, 0) + other.not_dispatched.get(reason, 0)
                 for reason in reasons
             },
+            reused_passed=self.reused_passed + other.reused_passed,
+            reused_failed=self.reused_failed + other.reused_failed,
         )
 
 
@@ -89,7 +103,7 @@ class Rate(NamedTuple):
 def pass_rate(counts: Counts) -> Rate:
     """Return the pass rate; it never divides by zero, and slots without a score widen the range."""
     base = counts.total - counts.skipped
-    passed, scored = counts.passed, counts.scored
+    passed, scored = counts.passed + counts.reused_passed, counts.scored
     if not scored:
         return Rate(passed, scored, base, None, None, None)
     low = passed / base

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from proctor.core.gates import NOTHING, Demand, GateLimits, Gates, demand_of
 from proctor.core.held import Kind
+from proctor.core.parts import Asks, Part
 from proctor.core.rank import GateWork
-from proctor.core.run import Asks, Run
+from proctor.core.run import Run
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.waits import Ask, Endpoint, Pace
 from proctor.errors import UsageError
@@ -156,6 +157,14 @@ class AskBuilder:
         opening = self.ask(box=whole, opens=plan.provider, models=models, lane=True)
         self._check_lane(run, whole)
         return Asks(start, retry, resume, grading, opening=opening, box=whole)
+
+    def opening_to_grade(self, run: Run, part: Part) -> Ask | None:
+        """Return what a try asks for that only grades and opens a lane; None for a part without lanes."""
+        plan = run.plan
+        if part.opening is None:
+            return None
+        opens = plan.graded_at if plan.grading is GradingMode.FRESH else None
+        return self.ask(box=part.box, opens=opens, models=(plan.judge,), lane=True)
 
     def _provider(self, name: str) -> tuple[int, int]:
         return self._gate_of["provider", name], 1

@@ -43,8 +43,8 @@ def _runs(books: Books) -> Iterator[str]:
         if len(mine) != run.in_flight:
             yield f"`{name}` counts {run.in_flight} in flight, there are {len(mine)}"
         total = queued + run.in_flight + run.sealed + sum(run.stopped.values())
-        if total != run.plan.slots:
-            yield f"the parts of `{name}` add up to {total} of {run.plan.slots} slots"
+        if total != run.to_execute:
+            yield f"the parts of `{name}` add up to {total} of {run.to_execute} slots"
         if not run.plan.isolated and len(set(mine)) != len(mine):
             yield f"attempts of one task of `{name}` overlap"
         if run.completion is not None and (queued or run.in_flight):
@@ -105,7 +105,7 @@ def _ranks(books: Books) -> Iterator[str]:
     """Recount what is expected of queued slots from the table of tasks."""
     for run in books.runs:
         for part in run.parts:
-            slots, table = part.slots, run.table
+            slots, table = part.slots, part.table
             known = unknown = 0
             for task in slots.tasks:
                 left = table.attempts - table.next[task]

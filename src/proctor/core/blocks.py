@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from proctor.core.decided import by_task
 from proctor.core.expectations import Draw, Expectation, Sample
 from proctor.core.limits import GateLimits
 from proctor.core.schedule import ExperimentPlan, GroupPlan
@@ -28,19 +29,23 @@ class Blocks:
 
     def __init__(self, plan: ExperimentPlan, factor: int) -> None:
         self._whole = plan
+        self._decided = by_task(plan)
+        depth = plan.attempts
+        if len(self._decided) == len(plan.task_ids):
+            depth -= min(len(of_task.decided) - len(of_task.graded) for of_task in self._decided.values())
+        self._depth = depth
+        """So many slots are left to be executed of the task of which most are."""
         alike = _alike(plan)
         self._members = [tasks[start : start + factor] for tasks in alike for start in range(0, len(tasks), factor)]
         # Where there are too few tasks, attempts of one task are put together as well.
-        together = min(plan.attempts, max(1, factor * len(self._members) // len(plan.task_ids)))
-        self._ordinals = [
-            range(start, min(start + together, plan.attempts)) for start in range(0, plan.attempts, together)
-        ]
+        together = min(depth, max(1, factor * len(self._members) // len(plan.task_ids)))
+        self._ordinals = [range(start, min(start + together, depth)) for start in range(0, depth, together)]
         self.plan = plan if factor == 1 else self._small_plan()
 
     def _small_plan(self) -> ExperimentPlan:
         plan, members = self._whole, self._members
         first = [tasks[0] for tasks in members]
-        weight = plan.slots / (len(members) * len(self._ordinals))
+        weight = (plan.slots - plan.reused) / (len(members) * len(self._ordinals))
         place = {task: block for block, tasks in enumerate(members) for task in tasks} if plan.groups else {}
         return replace(
             plan,
@@ -57,6 +62,7 @@ class Blocks:
             expected_cost_usd=None if plan.expected_cost_usd is None else plan.expected_cost_usd * weight,
             early_exit=False,  # the durations take it into account
             lifetime_seconds=None,
+            decided=(),  # likewise
         )
 
     def draw(self, expectation: Expectation, rng: Random) -> Draw:
@@ -71,9 +77,18 @@ class Blocks:
 
     def _draw_block(self, tasks: Sequence[int], expectation: Expectation, rng: Random) -> list[Sample]:
         chosen = tasks if len(tasks) <= REPRESENTATIVES else rng.sample(tasks, REPRESENTATIVES)
-        rows = [self._until_passed(expectation.draw_task(task, rng)) for task in chosen]
+        rows = [self._until_passed(self._left_of(task, expectation.draw_task(task, rng))) for task in chosen]
         weight = len(tasks) / len(chosen)
         return [_together(row[o] for row in rows for o in ordinals).times(weight) for ordinals in self._ordinals]
+
+    def _left_of(self, task: int, attempts: list[Sample]) -> list[Sample]:
+        """Return what is executed of the attempts of one task, filled up with nothing."""
+        of_task = self._decided.get(task)
+        if of_task is not None:
+            graded = [attempts[ordinal].of_grading() for ordinal in of_task.graded]
+            decided = set(of_task.decided)
+            attempts = graded + [sample for ordinal, sample in enumerate(attempts) if ordinal not in decided]
+        return attempts + [_SAVED] * (self._depth - len(attempts))
 
     def _until_passed(self, attempts: list[Sample]) -> list[Sample]:
         """Return the attempts of one task, with nothing in place of those that early exit saves."""

@@ -18,7 +18,8 @@ from proctor.core.held import Moment
 from proctor.core.lanes import Lane
 from proctor.core.lifecycle import State
 from proctor.core.order import READY
-from proctor.core.run import OPEN, Part, Run, Stage
+from proctor.core.parts import Part
+from proctor.core.run import OPEN, Run, Stage
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.waits import Ask, Dues, Queue
 from proctor.errors import InternalError
@@ -32,7 +33,7 @@ _ENDED = Moment.ENDED
 
 
 class ExperimentView(NamedTuple):
-    """One experiment at one moment; queued + in flight + sealed + stopped = slots.
+    """One experiment at one moment; queued + in flight + sealed + stopped = slots, those that are reused left out.
 
     Of those in flight some wait for grading, some back off inside a try, some wait for another try.
     """
@@ -183,9 +184,10 @@ class Books:
             between[attempt.run.index] += attempt.moment is Moment.BETWEEN_TRIES
         experiments = tuple(
             ExperimentView(
-                run.plan.name, run.plan.slots, run.queued, run.in_flight, grading[run.index], run.sealed,
+                run.plan.name, run.to_execute, run.queued, run.in_flight, grading[run.index], run.sealed,
                 dict(run.stopped), run.completion, backing_off[run.index], between[run.index],
-                sum(len(part.lanes.lanes) for part in run.parts if part.lanes is not None), run.stage,
+                sum(len(part.lanes.lanes) for part in run.parts if part.lanes is not None and part.whole is part),
+                run.stage,
             )
             for run in self.runs
         )  # fmt: skip

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from proctor.core.asks import AskBuilder
+from proctor.core.decided import decide, kind_of_slots
 from proctor.core.gates import NOTHING, GateLimits, demand_of
 from proctor.core.lanes import LanePool
-from proctor.core.order import READY, SPECULATIVE, GroupSlots, Slots
+from proctor.core.order import READY, SPECULATIVE, GroupSlots
+from proctor.core.parts import Asks, Part
 from proctor.core.rank import Line
-from proctor.core.run import Asks, Part, Run
+from proctor.core.run import Run
 from proctor.core.schedule import ExperimentPlan, GroupPlan
 from proctor.core.waits import Endpoint
 from proctor.errors import InternalError
@@ -34,13 +36,13 @@ class Builder(AskBuilder):
         self.lines = tuple(line for line in self._lines.values() if line.tier == READY)
         self.speculative = tuple(line for line in self._lines.values() if line.tier == SPECULATIVE)
 
-    def too_large(self, run: Run) -> list[tuple[int, str]]:
-        """Return the tasks whose sandbox is larger than the host, each with what it needs and what there is (G10)."""
-        plan, found = run.plan, list[tuple[int, str]]()
+    def too_large(self, run: Run) -> list[tuple[Part, int, str]]:
+        """Return what needs a sandbox larger than the host, each with what it needs and what there is (G10)."""
+        plan, found = run.plan, list[tuple[Part, int, str]]()
         if not self._host:
             return found
-        for task in range(len(plan.task_ids)):
-            part = run.part_of(task)
+        for part, row in run.rows_of(range(len(plan.task_ids))):
+            task = row if part.names is None else part.names.slot(row, part.table.attempts - 1)[0]
             demand = dict(part.start.demand)
             for other in (part.box, part.grading.demand if part.grading is not None else NOTHING):
                 demand.update((gate, max(weight, demand.get(gate, 0))) for gate, weight in other)
@@ -51,7 +53,7 @@ class Builder(AskBuilder):
                     unit = "cpus" if cpus else "bytes of memory"
                     twice = demand[gate] > math.ceil(need / whole * permits - 1e-9)
                     what = f"{need:g} {unit}{' each for agent and grading' if twice else ''}"
-                    found.append((task, f"task `{plan.task_ids[task]}` needs {what}, this host has {whole:g}"))
+                    found.append((part, row, f"task `{plan.task_ids[task]}` needs {what}, this host has {whole:g}"))
                     break
         return found
 
@@ -86,14 +88,14 @@ class Builder(AskBuilder):
         run.width_alone = self.slots
         run.at_a_time = min(self.slots, plan.max_concurrency or self.slots)
         run.width = min(run.at_a_time, max(bounds))
-        everything = len(plan.task_ids)
+        everything, plain = len(plan.task_ids), kind_of_slots(plan)
         for key, tasks in tasks_of.items():
             group = group_by_key[key]
             chosen: Sequence[int] = range(everything) if len(tasks) == everything else tasks
             slots = (
                 GroupSlots(run.table, sorted(tasks))
                 if group is not None
-                else Slots(run.table, chosen, serial=not plan.isolated, early_exit=plan.early_exit and plan.isolated)
+                else plain(run.table, chosen, serial=not plan.isolated, early_exit=plan.early_exit and plan.isolated)
             )
             part = Part(run, slots, asks_of[key])
             part.endpoints = self._endpoints_of(run, sandbox=plan.agent_sandbox[tasks[0]])
@@ -101,6 +103,8 @@ class Builder(AskBuilder):
                 part.lanes = LanePool(part, 1 if group is not None else run.width, group)
             run.parts.append(part)
         self._assign(run, list(tasks_of.values()))
+        if plan.decided:
+            decide(run, lambda part: self.opening_to_grade(run, part))
         self._stand_in_lines(run)
         run.rerank()
 

@@ -22,7 +22,8 @@ def _command(cls: type[_T]) -> type[_T]:
 class StartTry:
     """Start a try; the permits for it are held. With a `lane` it runs in that lane's sandbox, opening it if need be.
 
-    `grading_only` says that the agent's part is taken from the checkpoint of an earlier try of the attempt.
+    `grading_only` says that the agent's part is taken from a checkpoint: that of an earlier try of the attempt, or with
+    try 1 that of an earlier run. What it holds is grading's vector.
     """
 
     attempt: AttemptId

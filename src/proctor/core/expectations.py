@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from proctor.core.decided import what_is_left
 from proctor.core.schedule import ExperimentPlan
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Sample(NamedTuple):
         agent, grade, dispose, cost, passed = self
         cost = None if cost is None else cost * factor
         return Sample(agent * factor, grade * factor, dispose * factor, cost, passed)
+
+    def of_grading(self) -> Sample:
+        """Return the sample of an attempt that is only graded; what grading alone costs is not known and left out."""
+        return Sample(0.0, self.grade_seconds, 0.0, 0.0, self.passed)
 
     def with_cost(self, cost_usd: float | None) -> Sample:
         """Return the sample with a cost where it has none."""
@@ -116,7 +121,8 @@ def expectations_of(
 ) -> list[Expectation] | None:
     """Return what is expected of each experiment; None where nothing is known of any task of any of them.
 
-    `known` is by the names of the experiments. A task of which nothing is known is like another of its experiment, or
+    `known` is by the names of the experiments. Expected is only what is left to be executed; plans of which nothing is
+    left are left out. A task of which nothing is known is like another of its experiment, or
     if there is none like one of the others', of which neither the cost nor the success says anything here.
     """
     pools = [_pool(plan, known.get(plan.name, {})) for plan in plans]
@@ -124,8 +130,9 @@ def expectations_of(
     if not strangers:
         return None
     return [
-        Expectation(plan, known.get(plan.name, {}), pool or strangers, sigma=sigma)
+        Expectation(left, known.get(plan.name, {}), pool or strangers, sigma=sigma)
         for plan, pool in zip(plans, pools, strict=True)
+        if (left := what_is_left(plan)) is not None
     ]
 
 

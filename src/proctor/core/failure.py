@@ -24,13 +24,52 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt gets another try."""
+    """The attempt gets another try: of the whole, or of its grading only."""
+
+    grading_only: bool = False
 
 
 Decision = Final | Retry
 
 FINAL = Final()
 RETRY = Retry()
+RETRY_GRADING = Retry(grading_only=True)
+
+
+class Work(StrEnum):
+    """What there is of the agent's part of an attempt when one of its tries has ended."""
+
+    MISSING = "missing"
+    """There is no checkpoint, or grading needs the sandbox in which the agent worked."""
+    SAVED = "saved"
+    """The try that ended did it, and made the checkpoint."""
+    KEPT = "kept"
+    """It is in the checkpoint of an earlier try; the one that ended only graded."""
+
+
+class Cause(StrEnum):
+    """What it is about a try that asks for another one; of several the first here decides."""
+
+    DAMAGED = "the checkpoint is damaged"
+    ASKED = "an ERROR of the agent's part that the user wants to be tried again"
+    INCOMPLETE = "the agent's part broke"
+    GRADING = "anything else"
+
+
+GRADES_ONLY: Mapping[Work, Mapping[Cause, bool]] = {
+    Work.MISSING: dict.fromkeys(Cause, False),
+    Work.SAVED: {Cause.DAMAGED: False, Cause.ASKED: False, Cause.INCOMPLETE: False, Cause.GRADING: True},
+    # A try that only graded has no agent's part that could break; what it repeats of the try before may be asked for.
+    Work.KEPT: {Cause.DAMAGED: False, Cause.ASKED: False, Cause.INCOMPLETE: True, Cause.GRADING: True},
+}
+"""Whether only grading is tried again (spec 05 T3); else the whole attempt is, and the checkpoint counts no more."""
+
+_OF_AGENT = frozenset({Phase.OPEN, Phase.SETUP, Phase.AGENT, Phase.COLLECT})
+_AFTER_OPEN = _OF_AGENT - {Phase.OPEN}
+"""Where a checkpoint was made, what broke in opening was the sandbox of grading."""
+
+
+CHECKPOINT_DAMAGED = "checkpoint.damaged"
 
 
 def is_permanent(issue: Issue) -> bool:
@@ -44,21 +83,39 @@ def matches(issue: Issue, patterns: Sequence[str]) -> bool:
     return any(re.search(pattern, issue.code) or re.search(pattern, issue.message) for pattern in patterns)
 
 
-def after_try(result: TryResult, try_number: int, *, max_retries: int = 0, patterns: Sequence[str] = ()) -> Decision:
-    """Decide what follows a try (spec 05 T1): tries count from 1, `max_retries` come after the first.
+def after_try(
+    result: TryResult, try_number: int, *, max_retries: int = 0, patterns: Sequence[str] = (), work: Work = Work.MISSING
+) -> Decision:
+    """Decide what follows a try (spec 05 T1, T3): tries count from 1, `max_retries` come after the first.
 
     Worth another try are a FATAL issue, and an ERROR one that a pattern matches; but none if any of the FATAL ones is
-    permanent, nor for an ERROR one that is. A wrong answer is never retried: it is no issue.
+    permanent, nor for an ERROR one that is. A wrong answer is never retried: it is no issue. Where the agent's `work`
+    is there, only grading may be tried again.
     """
     if result.outcome in (Outcome.CANCELLED, Outcome.SKIPPED) or try_number > max_retries:
         return FINAL
     fatal = [issue for issue in result.issues if issue.fatal]
     if any(is_permanent(issue) for issue in fatal):
         return FINAL
-    if fatal:
-        return RETRY
-    errors = [issue for issue in result.issues if issue.severity is Severity.ERROR and not is_permanent(issue)]
-    return RETRY if any(matches(issue, patterns) for issue in errors) else FINAL
+    asked = [
+        issue
+        for issue in result.issues
+        if issue.severity is Severity.ERROR and not is_permanent(issue) and matches(issue, patterns)
+    ]
+    if not fatal and not asked:
+        return FINAL
+    return RETRY_GRADING if GRADES_ONLY[work][_cause(fatal, asked)] else RETRY
+
+
+def _cause(fatal: Sequence[Issue], asked: Sequence[Issue]) -> Cause:
+    """Return what a retry is for: FATAL issues, and ERROR ones that the user asked to be tried again."""
+    if any(issue.code == CHECKPOINT_DAMAGED for issue in fatal):
+        return Cause.DAMAGED
+    if any(issue.phase in _OF_AGENT for issue in asked):
+        return Cause.ASKED
+    if any(issue.phase in _AFTER_OPEN for issue in fatal):
+        return Cause.INCOMPLETE
+    return Cause.GRADING
 
 
 class Reach(StrEnum):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from proctor.core.gates import Demand
 from proctor.core.held import HELD, Kind, Moment
-from proctor.core.lifecycle import State, Step, advance
+from proctor.core.lifecycle import Step, advance
 from proctor.core.waits import Ask, Endpoint
 from proctor.model.attempt import TryResult
 from proctor.model.events import StopReason
@@ -14,7 +14,7 @@ from proctor.model.ids import AttemptId, SlotKey
 
 if TYPE_CHECKING:
     from proctor.core.lanes import Lane
-    from proctor.core.run import Part
+    from proctor.core.parts import Part
 
 STORY_LENGTH = 16
 """So many of its last events are told of an attempt to which something impossible happened."""
@@ -24,21 +24,23 @@ class Attempt:
     """What is kept of one attempt in flight. In a lane the lane holds what the sandbox needs."""
 
     __slots__ = (
-        "awaits_lane", "backing_off", "cancelled", "executing_since", "held", "id", "lane", "last", "let_through",
-        "moment", "ordinal", "part", "resume", "run", "seconds", "slot", "spent", "state", "story", "task",
-        "try_number",
+        "awaits_lane", "backing_off", "cancelled", "checkpointed", "executing_since", "held", "id", "lane", "last",
+        "let_through", "moment", "ordinal", "part", "resume", "row", "run", "seconds", "slot", "slots", "spent",
+        "state", "story", "task", "try_number",
     )  # fmt: skip
 
-    def __init__(self, attempt: AttemptId, part: Part, task: int, ordinal: int) -> None:
+    def __init__(self, attempt: AttemptId, part: Part, row: int, place: int) -> None:
         self.id = attempt
         self.run = run = part.run
         self.part = part
-        self.slot: SlotKey = run.plan.slot(task, ordinal)
-        self.task = task
-        self.ordinal = ordinal
+        """Of its try, or of the next one while it waits for that."""
+        self.slots, self.row = part.slots, row
+        """Where its slot was taken from; the part may be another one in a later try."""
+        self.task, self.ordinal = (row, place) if part.names is None else part.names.slot(row, place)
+        self.slot: SlotKey = run.plan.slot(self.task, self.ordinal)
         self.try_number = 1
-        self.state = State.WORKING
-        self.moment = Moment.EXECUTING
+        self.state = part.begins
+        self.moment = part.moment
         self.held: dict[Kind, Demand] = {}
         self.lane: Lane | None = None
         self.backing_off: Endpoint | None = None
@@ -49,6 +51,8 @@ class Attempt:
         """Whether its next try is paid for by the budget, and waits for a lane or for permits."""
         self.awaits_lane = False
         """Whether its next try waits for the sandbox of its lane to be gone."""
+        self.checkpointed = False
+        """Whether what the agent did was saved, so that grading can be tried again without it."""
         self.cancelled: StopReason | None = None
         self.spent = 0
         self.executing_since: float | None = None

@@ -98,10 +98,16 @@ def forecasts(
     draws: int = DRAWS,
     attempts_at_most: int = ATTEMPTS_AT_MOST,
 ) -> list[Forecast] | None:
-    """Return the forecast under each of several limits, from the same draws; None where nothing is known."""
+    """Return the forecast under each of several limits, from the same draws; None where nothing is known.
+
+    What a saved attempt fills counts neither time nor cost, what is only graded counts the time of grading.
+    """
     expectations = expectations_of(plans, known, sigma=sigma)
     if expectations is None:
         return None
+    plans = [expectation.plan for expectation in expectations]
+    if not plans:
+        return [_NOTHING_LEFT] * len(settings)
     number, block = _effort(plans, attempts_at_most // len(settings), draws)
     blocks = [Blocks(plan, block) for plan in plans]
     courses: list[list[Course]] = [[] for _ in settings]
@@ -112,6 +118,10 @@ def forecasts(
             found.append(_run(blocks, limits, drawn, block))
     return [_summed_up(found, block) for found in courses]
 
+
+_NONE = Spread(0.0, 0.0, 0.0)
+_NOTHING_LEFT = Forecast(_NONE, _NONE, _NONE, peak=0, draws=0, block=1)
+"""Of plans whose slots are all reused."""
 
 _ROUNDING = 1e-6
 
@@ -139,7 +149,7 @@ def rounds(
 
 def _effort(plans: Sequence[ExperimentPlan], attempts_at_most: int, draws: int) -> tuple[int, int]:
     """Return how many draws to run, and how many slots to take together, so that it stays within bounds."""
-    slots = sum(plan.slots for plan in plans)
+    slots = sum(plan.slots - plan.reused for plan in plans)
     number = min(draws, max(FEWEST_DRAWS, attempts_at_most // slots))
     return number, max(1, math.ceil(number * slots / attempts_at_most))
 

@@ -10,13 +10,13 @@ from proctor.core.schedule import GroupPlan
 
 if TYPE_CHECKING:
     from proctor.core.flight import Attempt
-    from proctor.core.run import Part
+    from proctor.core.parts import Part
 
 
 class Lane:
     """One lane, from the start of its first attempt until its sandbox is gone."""
 
-    __slots__ = ("attempt", "closing", "gone", "held", "id", "opened_at", "pool")
+    __slots__ = ("attempt", "closing", "gone", "has_sandbox", "held", "id", "opened_at", "pool")
 
     def __init__(self, lane: str, pool: LanePool, held: Demand, now: float) -> None:
         self.id = lane
@@ -26,6 +26,8 @@ class Lane:
         self.opened_at = now
         self.attempt: Attempt | None = None
         """What runs in it, or waits for another try in it."""
+        self.has_sandbox = False
+        """Whether its sandbox was opened: a try that only grades opens none."""
         self.closing = False
         self.gone = False
         """Whether its sandbox is gone and it only keeps the permits for another try, which opens the next lane."""

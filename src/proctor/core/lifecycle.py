@@ -45,7 +45,7 @@ class State(StrEnum):
     GRADING_QUEUED = "grading queued"
     """Waits for the permits of a fresh grading sandbox; nothing of it executes."""
     GRADING = "grading"
-    """Grading in a sandbox of its own, permits granted."""
+    """Grading under permits of its own, which were granted."""
     BETWEEN_TRIES = "between tries"
     """The try is over, and another one is to come."""
     CANCELLING = "cancelling"
@@ -120,11 +120,15 @@ def _stay(states: Iterable[State], steps: Iterable[Step]) -> Table:
 
 
 class Kind(NamedTuple):
-    """What decides which life a try has: where it is graded, whether grading asks for permits of its own, a lane."""
+    """What decides which life a try has: where it is graded, whether grading asks for permits of its own, a lane.
+
+    A try that only grades (spec 05 T3) begins with grading, under permits of its own.
+    """
 
     mode: GradingMode
     apart: bool
     lane: bool
+    only: bool = False
 
 
 _BACKOFFS: Mapping[State, State] = {
@@ -147,14 +151,22 @@ def _common() -> Table:
         table[state, t.TRY_ENDED] = s.ENDED
     for state in (s.WORKING, s.IN_SANDBOX):
         table |= _backoff(state)
+    table |= _ends(State.WORKING)
+    return table | _stay((s.CANCELLING,), (t.AGENT_SANDBOX_OPENED, t.CHECKPOINTED))
+
+
+def _ends(begin: State) -> Table:
+    """Return what is common to all tries from the word to stop on, and between two tries; `begin` is how one begins."""
+    s, t = State, Step
     # The sandbox may have opened, or the agent may have finished, just before the word to stop arrived.
-    ours = {t.GRANT, t.CANCEL, t.RESUME, t.RETRY, t.START_AGAIN, t.TRY_ENDED, t.QUEUE_GRADING, t.GRADE_SANDBOX_OPENED}
-    table |= _stay((s.CANCELLING,), set(t) - ours)
+    ours = {t.GRANT, t.CANCEL, t.RESUME, t.RETRY, t.START_AGAIN, t.TRY_ENDED}
+    not_of_all = {t.QUEUE_GRADING, t.AGENT_SANDBOX_OPENED, t.GRADE_SANDBOX_OPENED, t.CHECKPOINTED}
+    table = _stay((s.CANCELLING,), set(t) - ours - not_of_all)
     table[s.CANCELLING, t.TRY_ENDED] = s.ENDED
     table[s.ENDED, t.RETRY] = s.BETWEEN_TRIES
     table[s.BETWEEN_TRIES, t.SANDBOX_DISPOSED] = s.BETWEEN_TRIES
     table[s.BETWEEN_TRIES, t.CANCEL] = s.ENDED
-    table[s.BETWEEN_TRIES, t.START_AGAIN] = s.WORKING
+    table[s.BETWEEN_TRIES, t.START_AGAIN] = begin
     return table
 
 
@@ -179,20 +191,28 @@ def _apart(kind: Kind) -> Table:
         table[state, t.QUEUE_GRADING] = s.GRADING_QUEUED
     table |= _stay((s.GRADING_QUEUED,), (t.SANDBOX_DISPOSED, t.ISSUE_RAISED))
     table[s.GRADING_QUEUED, t.GRANT] = s.GRADING
-    reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED)
-    table |= _stay((s.GRADING,), (*reported, t.GRADE_STARTED, t.DISPOSE_ENDED))
+    table[s.GRADING_QUEUED, t.CANCEL] = s.CANCELLING
+    table[s.GRADING_QUEUED, t.TRY_ENDED] = s.ENDED
     table[s.CANCELLING, t.QUEUE_GRADING] = s.CANCELLING
+    return table | _grading(kind)
+
+
+def _grading(kind: Kind) -> Table:
+    """Return what can happen while it is graded under permits of its own."""
+    s, t = State, Step
+    reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED)
+    table = _stay((s.GRADING,), (*reported, t.GRADE_STARTED, t.DISPOSE_ENDED))
     if kind.mode is GradingMode.FRESH:
-        table[s.GRADING, t.GRADE_SANDBOX_OPENED] = s.GRADING
-        table[s.CANCELLING, t.GRADE_SANDBOX_OPENED] = s.CANCELLING
-    for state in (s.GRADING_QUEUED, s.GRADING):
-        table[state, t.CANCEL] = s.CANCELLING
-        table[state, t.TRY_ENDED] = s.ENDED
+        table |= _stay((s.GRADING, s.CANCELLING), (t.GRADE_SANDBOX_OPENED,))
+    table[s.GRADING, t.CANCEL] = s.CANCELLING
+    table[s.GRADING, t.TRY_ENDED] = s.ENDED
     return table | _backoff(s.GRADING)
 
 
 def _table(kind: Kind) -> Table:
     s = State
+    if kind.only:
+        return _ends(s.GRADING) | _grading(kind)
     if kind.apart:
         return _common() | _apart(kind)
     if kind.mode is GradingMode.REUSE:
@@ -207,14 +227,16 @@ KINDS = tuple(
     for apart in (False, True)
     for lane in (False, True)
     if not (mode is GradingMode.FRESH and not apart) and not (mode is GradingMode.REUSE and apart)
-)
+) + tuple(Kind(mode, apart=True, lane=False, only=True) for mode in (GradingMode.NONE, GradingMode.FRESH))
 
 TRANSITIONS: Mapping[Kind, Table] = {kind: _table(kind) for kind in KINDS}
 """All that can happen, by the kind of a try."""
 
 
-def kind_of(mode: GradingMode, *, judged: bool = False, lane: bool = False) -> Kind:
-    """Return the kind of tries with a grading mode; `judged` says that a model judges."""
+def kind_of(mode: GradingMode, *, judged: bool = False, lane: bool = False, only: bool = False) -> Kind:
+    """Return the kind of tries with a grading mode; `judged` says that a model judges, `only` that they only grade."""
+    if only:
+        return Kind(mode, apart=True, lane=False, only=True)
     return Kind(mode, mode is GradingMode.FRESH or (judged and mode is GradingMode.NONE), lane)
 
 
@@ -222,5 +244,6 @@ def advance(kind: Kind, state: State, step: Step) -> State:
     """Return the state after `step`; raises `InternalError` for a step that cannot happen there."""
     after = TRANSITIONS[kind].get((state, step))
     if after is None:
-        raise InternalError(f"a try with grading {kind.mode} that is `{state}` cannot have `{step}`")
+        only = " only" if kind.only else ""
+        raise InternalError(f"a try with{only} grading {kind.mode} that is `{state}` cannot have `{step}`")
     return after

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from proctor.core.identity import SharedIdentity, experiment_parts, task_parts
+from proctor.core.reuse import NEW, Decided
 from proctor.core.schedule import ExperimentPlan, RetryPolicy
 from proctor.errors import InternalError, NothingToRun, UsageError, nearest
 from proctor.model.attempt import GradingMode
@@ -24,12 +24,6 @@ REFERENCE_HARNESS = "oracle"
 """The harness that applies reference solutions; for every other they are no part of the identity."""
 
 CANDIDATES_SHOWN = 5
-
-
-class Decision(StrEnum):
-    """What will be done with a slot, as `proctor plan` prints it."""
-
-    EXECUTE_NEW = "execute: new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +55,10 @@ class PlannedInput:
 
 
 class PlanEntry(NamedTuple):
-    """One slot of a plan: what will be done with it, and its identity, whole and by the parts that are its task's."""
+    """One slot of a plan: what is done with it, and its identity, whole and by the parts that are its task's."""
 
     slot: SlotKey
-    decision: Decision
+    decision: Decided
     identity: str
     task_parts: Mapping[str, str]
 
@@ -77,6 +71,8 @@ class RunPlan:
     tasks: tuple[Task, ...]
     facts: PluginFacts
     schedule: ExperimentPlan
+    decided: Mapping[tuple[int, int], Decided] = field(default_factory=dict[tuple[int, int], Decided])
+    """What is done with slots (place of the task, ordinal) for which something is saved; the others are new."""
 
     def __len__(self) -> int:
         return self.schedule.slots
@@ -105,11 +101,12 @@ class RunPlan:
             own = self.task_parts(task)
             for ordinal in range(self.schedule.attempts):
                 slot = self.schedule.slot(index, ordinal)
-                yield PlanEntry(slot, Decision.EXECUTE_NEW, shared.slot(own, ordinal), own)
+                decided = self.decided.get((index, ordinal), NEW)
+                yield PlanEntry(slot, decided, shared.slot(own, ordinal), own)
 
 
 __all__ = [
-    "Decision", "ExperimentPlan", "PlanEntry", "PlannedInput", "PluginFacts", "RunPlan", "check_tasks", "plan",
+    "Decided", "ExperimentPlan", "PlanEntry", "PlannedInput", "PluginFacts", "RunPlan", "check_tasks", "plan",
     "select",
 ]  # fmt: skip
 
@@ -139,7 +136,7 @@ def _run_plan(given: PlannedInput) -> RunPlan:
         task_ids=tuple(task.id for task in tasks),
         attempts=experiment.attempts,
         provider=experiment.environment.provider,
-        agent_sandbox=tuple(always or task.needs_sandbox for task in tasks),
+        agent_sandbox=tuple(always or task.needs_sandbox or bool(task.artifacts) for task in tasks),
         grading=experiment.grading,
         isolated=facts.benchmark_isolated and facts.harness_isolated,
         max_concurrency=experiment.max_concurrency,
@@ -170,12 +167,12 @@ def _check_experiment(experiment: Experiment, seen: set[str]) -> None:
     if name in seen:
         raise UsageError(f"two experiments are called `{name}`", hint="give each a name of its own")
     seen.add(name)
-    for field, value in (("attempts", experiment.attempts), ("max_concurrency", experiment.max_concurrency)):
-        allowed = field == "max_concurrency" and value is None
+    for what, value in (("attempts", experiment.attempts), ("max_concurrency", experiment.max_concurrency)):
+        allowed = what == "max_concurrency" and value is None
         if not allowed and (type(value) is not int or value < 1):
             raise UsageError(
-                f"{field} of experiment `{name}` must be an integer of at least 1, not {value!r}",
-                hint=f"set {field} to 1 or more",
+                f"{what} of experiment `{name}` must be an integer of at least 1, not {value!r}",
+                hint=f"set {what} to 1 or more",
             )
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from proctor.core.budget import Budget
 from proctor.core.durations import Median, microseconds
-from proctor.core.gates import NOTHING, Demand, Gates
-from proctor.core.lifecycle import TRANSITIONS, Kind, kind_of
-from proctor.core.order import CLOSED, READY, Place, Slots, TaskTable
-from proctor.core.rank import GateWork, Line
+from proctor.core.gates import Demand, Gates
+from proctor.core.order import CLOSED, READY, Place, TaskTable
+from proctor.core.parts import Part
+from proctor.core.rank import Line
 from proctor.core.schedule import ExperimentPlan
-from proctor.core.waits import Ask, Endpoint
+from proctor.core.waits import Endpoint
 from proctor.model.events import Completion, StopReason
-
-if TYPE_CHECKING:
-    from proctor.core.lanes import LanePool
 
 
 class Stage(StrEnum):
@@ -37,92 +34,14 @@ OPEN = Stage.OPEN
 """Looking up a member in its class takes longer than all else that is done with it, in what every decision does."""
 
 
-class Part:
-    """Those tasks of an experiment that ask for the same permits, with all that their attempts ever ask for."""
-
-    __slots__ = (
-        "_known", "box", "endpoints", "found", "gates", "grading", "kind", "lanes", "lines", "opening",
-        "reckoned", "resume", "retry", "run", "slots", "start", "transitions", "work",
-    )  # fmt: skip
-
-    def __init__(self, run: Run, slots: Slots, asks: Asks) -> None:
-        self.run = run
-        self.slots = slots
-        self.start = asks.start
-        """For a first try; in a lane, for a try in a lane that is open."""
-        self.retry = asks.retry
-        self.opening = asks.opening
-        """For a first try that opens a lane: its own ask and the lane's."""
-        self.box = asks.box
-        """What a lane holds as long as it lives."""
-        self.grading = asks.grading
-        """For grading with a vector of its own; None where grading has none."""
-        self.resume = asks.resume
-        plan = run.plan
-        self.kind: Kind = kind_of(plan.grading, judged=plan.judge is not None, lane=asks.opening is not None)
-        self.transitions = TRANSITIONS[self.kind]
-        self.lanes: LanePool | None = None
-        self.lines: list[Line] = []
-        self.found: list[tuple[int, int, Place | None]] = [(-1, 0, None), (-1, 0, None)]
-        """The first slot of each tier in its own order, as it was last looked for, with what that depends on."""
-        self.work = 0
-        """What is expected of its queued slots, all together."""
-        self.reckoned = -1
-        """The version of the slots for which that holds."""
-        self._known = False
-        """Whether the gates were told of that work in microseconds."""
-        self.endpoints: tuple[Endpoint, ...] = ()
-        """The provider and the model endpoints that its attempts use, that of its grading included."""
-        self.gates: tuple[tuple[GateWork, int], ...] = ()
-        """Limited gates that are shared between experiments, with the permits that an attempt takes there."""
-
-    def reckon(self, fallback: int, known: bool) -> None:
-        """Reckon the work anew, and tell the gates how much of it waits for them."""
-        slots = self.slots
-        self.reckoned = slots.version
-        work, before, was_known = slots.known + slots.unknown * fallback, self.work, self._known
-        if work == before and was_known is known:
-            return
-        self.work, self._known = work, known
-        for gate, weight in self.gates:
-            if was_known is known:
-                gate.add((work - before) * weight, known=known)
-            else:
-                gate.add(-before * weight, known=was_known)
-                gate.add(work * weight, known=known)
-
-
-class Asks:
-    """All that attempts of one part ask for."""
-
-    __slots__ = ("box", "grading", "opening", "resume", "retry", "start")
-
-    def __init__(
-        self,
-        start: Ask,
-        retry: Ask,
-        resume: Ask,
-        grading: Ask | None,
-        *,
-        opening: Ask | None = None,
-        box: Demand = NOTHING,
-    ) -> None:
-        self.start = start
-        self.retry = retry
-        self.resume = resume
-        self.grading = grading
-        self.opening = opening
-        self.box = box
-
-
 class Run:
     """What is kept of one experiment. `own` are its permits of the gate that no other experiment shares (G2)."""
 
     __slots__ = (
         "_cap", "_free", "_longest", "_part_of", "_ranked", "_work", "at_a_time", "budget", "completion", "dispatched",
-        "durations", "fallback", "in_flight", "index", "is_known", "lease_held", "need", "offers_again", "own",
-        "part_in", "parts", "plan", "sealed", "stage", "stopped", "table", "task_durations", "unnamed_model", "width",
-        "width_alone",
+        "durations", "fallback", "graded", "in_flight", "index", "is_known", "lease_held", "need", "offers_again",
+        "own", "part_in", "parts", "plan", "sealed", "stage", "stopped", "table", "task_durations", "to_execute",
+        "unnamed_model", "width", "width_alone",
     )  # fmt: skip
 
     def __init__(self, index: int, plan: ExperimentPlan, own: Demand, gates: Gates) -> None:
@@ -131,6 +50,8 @@ class Run:
         self.own = own
         self._free = gates.free
         self._cap = own[0][0] if own else None
+        self.to_execute = plan.slots - plan.reused
+        """The number of slots that no saved attempt fills."""
         expected = plan.expected_seconds
         known = [0 if seconds is None else microseconds(seconds) for seconds in expected]
         self.table = TaskTable(len(plan.task_ids), plan.attempts, known if any(known) else ())
@@ -147,6 +68,8 @@ class Run:
         self.unnamed_model = Endpoint(f"model of {plan.name}")
         """What stands for its model where the plan names none."""
         self.parts: list[Part] = []
+        self.graded: dict[int, tuple[Part, int]] = {}
+        """By task: the part and the row of its slots that are only graded."""
         self.part_in: dict[Line, Part] = {}
         """The part whose slots stand in a line."""
         self._part_of: list[int] = []
@@ -187,6 +110,13 @@ class Run:
     def part_of(self, task: int) -> Part:
         """Return the part of a task."""
         return self.parts[self._part_of[task]] if self._part_of else self.parts[0]
+
+    def rows_of(self, tasks: Iterable[int]) -> Iterator[tuple[Part, int]]:
+        """Yield, task by task, where slots of tasks are: a part, and the row of its table."""
+        for task in tasks:
+            yield self.part_of(task), task
+            if task in self.graded:
+                yield self.graded[task]
 
     def can_start(self, line: Line) -> bool:
         """Say whether a slot could start by this line, as far as the experiment's own gates and budget go."""

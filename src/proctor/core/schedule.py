@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from proctor.errors import InternalError
 from proctor.model.attempt import GradingMode
@@ -43,6 +44,25 @@ class GroupPlan:
     on_unavailable: OnUnavailable
 
 
+class Filling(StrEnum):
+    """What planning decided of a slot that is not simply to be executed (spec 04)."""
+
+    REUSED = "reused"
+    """A saved attempt fills it: nothing of it is executed."""
+    REUSED_PASSED = "reused, passed"
+    """Likewise, by one that passed: with early exit that closes its task."""
+    GRADING_ONLY = "grading only"
+    """The agent's part is in the checkpoint of an earlier run: the first try only grades."""
+
+
+class DecidedSlot(NamedTuple):
+    """One slot of which planning decided, by the task's place in the benchmark and the ordinal, both from 0."""
+
+    task: int
+    ordinal: int
+    filling: Filling
+
+
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:
     """What the scheduler has to know of one experiment.
@@ -51,6 +71,7 @@ class ExperimentPlan:
     mode fresh always opens one, of `grading_provider` (default: the same). `isolated` says that attempts of one task
     may overlap (spec 03 G6). `model` and `judge` name endpoints (G11). Tuples by task may be empty: nothing is known,
     declared or different. `environments` numbers the physical environments of the tasks: equal numbers are equal.
+    `decided` names the slots that are not simply executed, in any order and each once.
     """
 
     name: str
@@ -83,6 +104,7 @@ class ExperimentPlan:
     groups: tuple[GroupPlan, ...] = ()
     lifetime_seconds: float | None = None
     """How long a sandbox lives at its provider; None is for ever."""
+    decided: tuple[DecidedSlot, ...] = ()
 
     def __post_init__(self) -> None:
         tasks = len(self.task_ids)
@@ -96,14 +118,29 @@ class ExperimentPlan:
             and len(set(members)) == len(members)
             and not (self.groups and self.sandbox_reuse)
             and all(seconds is None or 0 <= seconds < math.inf for seconds in self.expected_seconds)
+            and (not self.decided or self._decides_well())
         )
         if not fits:
             raise InternalError(f"the plan of experiment `{self.name}` does not fit together")
 
     @property
     def slots(self) -> int:
-        """The number of slots."""
+        """The number of slots, whatever is done with them."""
         return len(self.task_ids) * self.attempts
+
+    @property
+    def reused(self) -> int:
+        """The number of slots that saved attempts fill; the others are there to be executed."""
+        return sum(slot.filling is not Filling.GRADING_ONLY for slot in self.decided)
+
+    def _decides_well(self) -> bool:
+        places = {(task, ordinal) for task, ordinal, _ in self.decided}
+        tasks, attempts = len(self.task_ids), self.attempts
+        return (
+            len(places) == len(self.decided)
+            and all(0 <= task < tasks and 0 <= ordinal < attempts for task, ordinal in places)
+            and (self.grading is not GradingMode.REUSE or self.reused == len(places))
+        )
 
     @property
     def graded_at(self) -> str:

@@ -12,6 +12,8 @@ The protocol of a try, as the runtime has to keep it:
   answered by `LaneClosed`.
 - `CancelTry` comes at most once for a try, also for one that waits. It is answered by `TryEnded`.
 - After `TryEnded` another try of the same attempt may be started, with the next number.
+- A try with `grading_only` holds what grading needs from its start: it opens no sandbox but one to grade in, also where
+  it is the first in its lane, and sends no `GradingQueued`.
 
 `WakeAt` asks for `TimerFired` at a moment; the last one counts, and a timer too many does no harm. Leases, setup and
 teardown are in `core.stages`. Events that only echo commands are accepted and change nothing. Of the commands of one
@@ -22,6 +24,7 @@ answer `Seal` comes first, then what stops and is cancelled, then what starts an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from proctor.core.admit import Admission
@@ -29,6 +32,7 @@ from proctor.core.audit import audit
 from proctor.core.books import Books, Snapshot
 from proctor.core.choose import OVERTAKEN_AT_MOST
 from proctor.core.commands import Command, Finish, WakeAt
+from proctor.core.event_kinds import CUTS, ECHOES, QUIET, REPORTS
 from proctor.core.flight import Attempt
 from proctor.core.gates import GateLimits
 from proctor.core.lifecycle import Step, step_of
@@ -38,25 +42,13 @@ from proctor.core.stages import Stages
 from proctor.core.stops import Stops
 from proctor.core.tries import Tries
 from proctor.errors import InternalError
-from proctor.model.attempt import issue_of
 from proctor.model.events import (
     EVENT_TYPES,
-    AttemptSealed,
-    BackoffEnded,
-    BackoffStarted,
-    DispatchStopped,
     Event,
-    GradingQueued,
-    GradingStarted,
     Interrupted,
-    IssueRaised,
     LaneClosed,
     Notice,
-    PhaseEnded,
-    PhaseStarted,
-    RunEnded,
     RunEvent,
-    RunStarted,
     SandboxDisposed,
     SandboxOpened,
     StopReason,
@@ -64,31 +56,15 @@ from proctor.model.events import (
     TimerFired,
     TryEnded,
     TryEvent,
-    TryStarted,
-    WorkCheckpointed,
 )
 from proctor.model.ids import AttemptId
 
-_REPORTS = (
-    PhaseStarted, PhaseEnded, SandboxOpened, GradingQueued, SandboxDisposed, WorkCheckpointed, IssueRaised,
-    BackoffStarted, BackoffEnded,
-)  # fmt: skip
-_CUTS = (Interrupted, StoreFailed)
-_QUIET = frozenset({
-    Step.PHASE_STARTED, Step.PHASE_ENDED, Step.CHECKPOINTED, Step.ISSUE_RAISED, Step.SANDBOX_DISPOSED,
-    Step.AGENT_SANDBOX_OPENED, Step.GRADE_SANDBOX_OPENED,
-})  # fmt: skip
-"""Steps at which a try neither takes nor gives back anything."""
 _TRY_ENDED = Step.TRY_ENDED
-_ECHOES = (RunStarted, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
+_index_of = attrgetter("index")
 
 
 def _half() -> float:
     return 0.5
-
-
-def _index_of(run: Run) -> int:
-    return run.index
 
 
 class Scheduler:
@@ -120,9 +96,9 @@ class Scheduler:
         self._handlers: dict[type, Callable[[Any, float], list[Command]]] = {
             **dict.fromkeys((*EVENT_TYPES, TimerFired), self._handle_other),
             TryEnded: self._handle_end,
-            **dict.fromkeys(_REPORTS, self._handle_report),
-            **dict.fromkeys(_ECHOES, self._handle_echo),
-            **dict.fromkeys(_CUTS, self._handle_cut),
+            **dict.fromkeys(REPORTS, self._handle_report),
+            **dict.fromkeys(ECHOES, self._handle_echo),
+            **dict.fromkeys(CUTS, self._handle_cut),
         }
         self._budgeted = any(plan.budget_usd is not None for plan in plans)
 
@@ -150,9 +126,7 @@ class Scheduler:
         self._started = True
         commands: list[Command] = []
         runs = self._books.runs
-        for run in runs:
-            for task, why in self._books.built.too_large(run):
-                self._stops.give_up(run, (task,), issue_of("environment.too_large", why), commands)
+        self._stages.leave_out(commands)
         if self._cut is not None:
             self._stop_everything(self._cut, commands)
         self._stops.touched.update((run.index, run) for run in runs)
@@ -178,7 +152,7 @@ class Scheduler:
             attempt.state = after
         if type(event) is SandboxOpened:
             self._tries.check_opened(attempt, event, step)
-        if step in _QUIET or not self._tries.reported(attempt, event, step, now):
+        if step in QUIET or not self._tries.reported(attempt, event, step, now):
             return []
         return self._go_on(now, [])
 
@@ -207,10 +181,6 @@ class Scheduler:
         """Take an event that only echoes a command: it changes nothing."""
         return []
 
-    def _handle_cut(self, event: Interrupted | StoreFailed, now: float) -> list[Command]:
-        """Stop everything."""
-        return self._cut_short(StopReason.INTERRUPT if isinstance(event, Interrupted) else StopReason.DISK, now)
-
     def _handle_other(self, event: TimerFired | RunEvent, now: float) -> list[Command]:
         """Take an event that is of no try into account."""
         commands: list[Command] = []
@@ -232,11 +202,11 @@ class Scheduler:
 
     # ----------------------------------------------------------------------------------------------- stopping
 
-    def _cut_short(self, reason: StopReason, now: float) -> list[Command]:
+    def _handle_cut(self, event: Interrupted | StoreFailed, now: float) -> list[Command]:
         """Stop everything, once; a second interrupt is the runtime's affair. Before `start`, wait for that."""
         if self._cut is not None or self._finished:
             return []
-        self._cut = reason
+        self._cut = reason = StopReason.INTERRUPT if isinstance(event, Interrupted) else StopReason.DISK
         if not self._started:
             return []
         commands: list[Command] = []

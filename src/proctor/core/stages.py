@@ -6,9 +6,11 @@ from collections import deque
 
 from proctor.core.books import Books
 from proctor.core.commands import AcquireLease, Command, FinishRun, ReleaseLease, RunSetup, RunTeardown
+from proctor.core.decided import closed_tasks
 from proctor.core.run import Run, Stage
 from proctor.core.stops import Stops
 from proctor.errors import InternalError
+from proctor.model.attempt import issue_of
 from proctor.model.events import (
     Completion,
     LeaseGranted,
@@ -40,6 +42,15 @@ class Stages:
         if run is None:
             raise InternalError(f"{event} came in, and there is no such experiment")
         return run
+
+    def leave_out(self, commands: list[Command]) -> None:
+        """Give up what will not start: sandboxes larger than the host (G10), tasks that a saved pass closes (E2)."""
+        closed: list[Command] = []
+        for run in self._books.runs:
+            self._stops.stop_tasks(run, closed_tasks(run.plan), StopReason.EARLY_EXIT, closed)
+            for part, row, why in self._books.built.too_large(run):
+                self._stops.give_up(run, [(part, row)], issue_of("environment.too_large", why), commands)
+        commands += closed
 
     def begin(self, commands: list[Command]) -> None:
         """Ask for leases, run setups, open what needs neither."""
@@ -101,7 +112,8 @@ class Stages:
                 self._next_holder(run.plan.shared_state_key or "", commands)
             case SetupEnded() if stage is Stage.SETTING_UP:
                 if event.issue is not None:
-                    self._stops.give_up(run, range(len(run.plan.task_ids)), event.issue, commands)
+                    rows = run.rows_of(range(len(run.plan.task_ids)))
+                    self._stops.give_up(run, rows, event.issue, commands)
                 self._open(run)
             case TeardownEnded() if stage is Stage.TEARING_DOWN:
                 self._torn_down(run, event, commands)

@@ -11,7 +11,8 @@ from proctor.core.failure import Reach
 from proctor.core.flight import Attempt
 from proctor.core.held import Moment
 from proctor.core.lifecycle import Step
-from proctor.core.run import Part, Run
+from proctor.core.parts import Part
+from proctor.core.run import Run
 from proctor.core.waits import Endpoint
 from proctor.model.attempt import Issue, Outcome, TryResult, Verdict, issue_of, verdict_of
 from proctor.model.events import StopReason
@@ -53,7 +54,7 @@ class Stops:
         books.ended.append(attempt)
         run.in_flight -= 1
         run.sealed += 1
-        attempt.part.slots.freed(attempt.task)
+        attempt.slots.freed(attempt.row)
         self.touched[run.index] = run
         verdict, score = _final(result)
         if verdict is Verdict.PASSED and run.plan.early_exit:
@@ -138,32 +139,33 @@ class Stops:
 
     def stop_tasks(self, run: Run, tasks: Iterable[int], reason: StopReason, commands: list[Command]) -> None:
         """Give up the undispatched slots of tasks."""
-        number = sum(len(run.part_of(task).slots.drop(task)) for task in tasks)
+        number = sum(len(part.slots.drop(row)) for part, row in run.rows_of(tasks))
         self._stopped(run, reason, number, commands)
 
-    def give_up(self, run: Run, tasks: Iterable[int], issue: Issue, commands: list[Command]) -> None:
-        """Seal the undispatched slots of tasks as errored, with an issue that is of none of their tries."""
+    def give_up(self, run: Run, rows: Iterable[tuple[Part, int]], issue: Issue, commands: list[Command]) -> None:
+        """Seal the undispatched slots of rows as errored, with an issue that is of none of their tries."""
         self.touched[run.index] = run
-        for task in tasks:
-            for ordinal in run.part_of(task).slots.drop(task):
+        for part, row in rows:
+            for place in part.slots.drop(row):
                 run.sealed += 1
+                task, ordinal = (row, place) if part.names is None else part.names.slot(row, place)
                 slot = run.plan.slot(task, ordinal)
                 commands.append(Seal(self._books.mint(), slot, Verdict.ERRORED, None, 0, issue))
         run.rerank()
 
     # --------------------------------------------------------------------------------------------------- scopes
 
-    def after(self, attempt: Attempt, result: TryResult, commands: list[Command]) -> None:
-        """Take the end of a try into account: what it stops beyond its attempt."""
+    def after(self, attempt: Attempt, part: Part, result: TryResult, commands: list[Command]) -> None:
+        """Take the end of a try, which went by `part`, into account: what it stops beyond its attempt."""
         if not result.issues:
             if result.outcome is Outcome.GRADED:
-                for endpoint in attempt.part.endpoints:
+                for endpoint in part.endpoints:
                     if endpoint.row:
                         endpoint.code, endpoint.row = None, 0
                 return
-            self._count_in_row(attempt, result, commands)
+            self._count_in_row(part, result, commands)
             return
-        self._count_in_row(attempt, result, commands)
+        self._count_in_row(part, result, commands)
         found = failure.furthest(result, endpoint=False)
         if found is None:
             return
@@ -182,7 +184,7 @@ class Stops:
             tasks = [task for task in everything if plan.environment_of(task) == image]
         else:
             tasks = everything
-        self.give_up(run, tasks, issue, commands)
+        self.give_up(run, run.rows_of(tasks), issue, commands)
         chosen = set(tasks)
         self._no_more_tries(lambda other: other.run is run and other.task in chosen, commands)
 
@@ -193,15 +195,15 @@ class Stops:
             if concerned(attempt):
                 self.seal_with_last(attempt, commands)
 
-    def _count_in_row(self, attempt: Attempt, result: TryResult, commands: list[Command]) -> None:
+    def _count_in_row(self, part: Part, result: TryResult, commands: list[Command]) -> None:
         """Count permanent failures in a row of each endpoint that the try used; stop what uses it after so many.
 
         A try that was cancelled or skipped says nothing about provider or model: it neither counts nor ends a row.
         """
         found = failure.furthest(result, endpoint=True) if result.issues else None
-        blamed = None if found is None else self._endpoint(attempt, found[1])
+        blamed = None if found is None else self._endpoint(part, found[1])
         telling = result.outcome not in (Outcome.CANCELLED, Outcome.SKIPPED)
-        for endpoint in attempt.part.endpoints if telling else ():
+        for endpoint in part.endpoints if telling else ():
             if endpoint is not blamed and endpoint.row:
                 endpoint.code, endpoint.row = None, 0
         if found is None or blamed is None:
@@ -209,19 +211,19 @@ class Stops:
         code = found[1].code
         blamed.row = blamed.row + 1 if blamed.code == code else 1
         blamed.code = code
-        limit = attempt.run.plan.stop_on_repeated
+        limit = part.run.plan.stop_on_repeated
         if limit and blamed.row >= limit:
             runs = self._books.runs
-            parts = [part for run in runs for part in run.parts if blamed in part.endpoints]
+            parts = [each for run in runs for each in run.parts if blamed in each.endpoints]
             self.stop(parts, StopReason.SCOPE_STOPPED, commands)
             self._no_more_tries(lambda other: blamed in other.part.endpoints, commands)
 
-    def _endpoint(self, attempt: Attempt, issue: Issue) -> Endpoint | None:
-        plan, endpoints = attempt.run.plan, self._books.built.endpoints
-        graded = failure.in_grading(issue)
+    def _endpoint(self, part: Part, issue: Issue) -> Endpoint | None:
+        plan, endpoints = part.run.plan, self._books.built.endpoints
+        graded = part.kind.only or failure.in_grading(issue)
         if failure.concerns_model(issue):
             name = (plan.judge or plan.model) if graded else plan.model
-            return attempt.run.unnamed_model if name is None else endpoints["model", name]
+            return part.run.unnamed_model if name is None else endpoints["model", name]
         return endpoints["provider", plan.graded_at if graded else plan.provider]
 
     def exit_early(self, now: float, commands: list[Command]) -> None:

@@ -28,13 +28,15 @@ class Tries:
         self._jitter = jitter
 
     def check_opened(self, attempt: Attempt, event: SandboxOpened, step: Step) -> None:
-        """Refuse a sandbox of another try, or under no permit; raises `InternalError`."""
+        """Refuse a sandbox of another try, or under no permit, and note one of a lane; raises `InternalError`."""
         if event.try_number != attempt.try_number:
             what = f"try {event.try_number} opened a sandbox during try {attempt.try_number}"
             raise self._books.impossible(what, attempt)
         if step is Step.AGENT_SANDBOX_OPENED and not attempt.run.plan.agent_sandbox[attempt.task]:
             what = "a sandbox was opened for a task that was planned without, so under no permit"
             raise self._books.impossible(what, attempt)
+        if attempt.lane is not None and step is Step.AGENT_SANDBOX_OPENED:
+            attempt.lane.has_sandbox = True
 
     def lane_closed(self, event: LaneClosed) -> None:
         """Give back what a lane held, or keep it for the try that opens the next one; raises `InternalError`."""
@@ -58,6 +60,9 @@ class Tries:
         """Give back what the table says at a step inside a try; say whether anything changed for others."""
         books = self._books
         if attempt.state is State.CANCELLING:
+            return False
+        if step is Step.CHECKPOINTED:
+            attempt.checkpointed = True
             return False
         if isinstance(event, BackoffStarted):
             return self._back_off(attempt, event, now)
@@ -121,9 +126,11 @@ class Tries:
         stops_group = (
             lane is not None
             and not usable
+            and (lane.has_sandbox or not attempt.part.kind.only)
             and lane.pool.group is not None
             and lane.pool.group.on_unavailable is OnUnavailable.STOP_GROUP
         )
+        ended_part = attempt.part
         again = attempt.cancelled is None and not cut and not stops_group and self._retries(attempt, result)
         if again and run.budget.hopeless():
             again = False
@@ -137,21 +144,31 @@ class Tries:
             commands.append(self._stops.seal(attempt, result))
         if lane is not None:
             self._leave_lane(attempt, lane, usable=usable, bound=again, commands=commands)
-        if graded and attempt.seconds >= 0:
+        if graded and not ended_part.kind.only:  # how long grading alone took tells nothing of an attempt
             self._learn(attempt)
         self._stops.touched[run.index] = run
-        self._stops.after(attempt, result, commands)
+        self._stops.after(attempt, ended_part, result, commands)
         if stops_group and lane is not None and lane.pool.group is not None:
             self._stops.stop_tasks(run, lane.pool.group.members, StopReason.SCOPE_STOPPED, commands)
 
     def _retries(self, attempt: Attempt, result: TryResult) -> bool:
-        policy = attempt.run.plan.retry
+        """Say whether another try follows; then the attempt has the part by which that one goes."""
+        policy, part = attempt.run.plan.retry, attempt.part
         if attempt.try_number > policy.max_retries:
             return False
+        work = failure.Work.MISSING
+        if part.kind.only:
+            work = failure.Work.KEPT
+        elif attempt.checkpointed and part.kind.mode is not GradingMode.REUSE:
+            work = failure.Work.SAVED
         decision = failure.after_try(
-            result, attempt.try_number, max_retries=policy.max_retries, patterns=policy.patterns
+            result, attempt.try_number, max_retries=policy.max_retries, patterns=policy.patterns, work=work
         )
-        return isinstance(decision, failure.Retry)
+        if not isinstance(decision, failure.Retry):
+            return False
+        attempt.checkpointed = decision.grading_only
+        attempt.part = part.regrading if decision.grading_only else part.whole
+        return True
 
     def _wait_for_retry(self, attempt: Attempt, event: TryEnded, now: float) -> None:
         policy = attempt.run.plan.retry

@@ -15,6 +15,7 @@ from typing import Any
 
 from proctor.core import commands
 from proctor.core.expectations import Draw, Sample
+from proctor.core.lifecycle import kind_of
 from proctor.core.limits import GateLimits
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.scheduler import Scheduler
@@ -57,23 +58,19 @@ class _Attempt:
     """
 
     __slots__ = (
-        "cancelled", "disposes", "disposing", "executes", "id", "plan", "sample", "since", "ticket", "try_number",
+        "cancelled", "disposes", "disposing", "executes", "id", "plan", "sample", "since", "start", "ticket",
     )  # fmt: skip
 
     def __init__(self, start: commands.StartTry, plan: ExperimentPlan, sample: Sample, now: float) -> None:
-        self.id = start.attempt
-        self.try_number = start.try_number
-        self.plan = plan
-        self.sample = sample
-        self.since = now
+        self.id, self.start = start.attempt, start
+        self.plan, self.sample, self.since = plan, sample, now
         self.disposes = self.disposing = self.executes = self.cancelled = False
         self.ticket = 0
 
     @property
     def graded_by_grant(self) -> bool:
         """Whether grading asks for permits of its own."""
-        mode = self.plan.grading
-        return mode is GradingMode.FRESH or (mode is GradingMode.NONE and self.plan.judge is not None)
+        return kind_of(self.plan.grading, judged=self.plan.judge is not None).apart
 
     def cost_at(self, now: float) -> float | None:
         """Return what it has cost: all, or where it was cancelled, the share of the agent's part that was done."""
@@ -92,10 +89,10 @@ class _Runtime:
         self._plans = {plan.name: (plan, draw) for plan, draw in zip(plans, draws, strict=True)}
         self._tasks = {plan.name: {task: index for index, task in enumerate(plan.task_ids)} for plan in plans}
         self._in_flight: dict[AttemptId, _Attempt] = {}
-        self._lanes: dict[str, tuple[str, float]] = {}
+        self._lanes: dict[str, tuple[str, float | None]] = {}  # seconds of disposal, once there is a sandbox
         self._agenda: list[tuple[float, int, Callable[[Any], None], Any, int]] = []
-        self._order = itertools.count()
-        self._now, self._wake_at, self._finished = 0.0, math.inf, False
+        self._order, self._finished = itertools.count(), False
+        self._now, self._wake_at = 0.0, math.inf
         self._started = self._executing = self._peak = 0
         self._cost: float | None = 0.0
         self._stopped: dict[events.StopReason, int] = {}
@@ -152,10 +149,10 @@ class _Runtime:
         """Carry out what concerns an experiment as a whole; nothing of it takes time but closing a lane."""
         match command:
             case commands.OpenLane(lane, experiment):
-                self._lanes[lane] = experiment, 0.0
+                self._lanes[lane] = experiment, None
             case commands.CloseLane(lane):
                 experiment, seconds = self._lanes.pop(lane)
-                self._later_send(seconds, events.LaneClosed(lane, experiment))
+                self._later_send(seconds or 0.0, events.LaneClosed(lane, experiment))
             case commands.AcquireLease(experiment):
                 self._later_send(0.0, events.LeaseGranted(experiment))
             case commands.ReleaseLease(experiment):
@@ -171,13 +168,17 @@ class _Runtime:
         plan, draw = self._plans[start.slot.experiment]
         task = self._tasks[plan.name][start.slot.task]
         sample = draw[start.slot.ordinal * len(plan.task_ids) + task]
+        if start.grading_only:
+            sample = sample.of_grading()
         attempt = self._in_flight[start.attempt] = _Attempt(start, plan, sample, self._now)
+        self._started += 1
+        if start.grading_only:
+            return self._begin(attempt, sample.grade_seconds, self._end)
         if start.lane is None:
             attempt.disposes = plan.agent_sandbox[task]
         else:
             self._lanes[start.lane] = plan.name, sample.dispose_seconds
-        self._started += 1
-        self._begin(attempt, sample.agent_seconds, self._worked)
+        return self._begin(attempt, sample.agent_seconds, self._worked)
 
     def _begin(self, attempt: _Attempt, seconds: float, then: Callable[[_Attempt], None]) -> None:
         """Let a try execute what it got permits for."""
@@ -242,7 +243,8 @@ class _Runtime:
         result = TryResult(Outcome.CANCELLED, usage=usage)
         if not attempt.cancelled:
             result = TryResult(Outcome.GRADED, _PASSED if attempt.sample.passed else _FAILED, usage)
-        self._send(events.TryEnded(attempt.id, attempt.try_number, result, sandbox_reusable=not attempt.cancelled))
+        usable = not attempt.cancelled and self._lanes.get(attempt.start.lane or "", ("", 0.0))[1] is not None
+        self._send(events.TryEnded(attempt.id, attempt.start.try_number, result, sandbox_reusable=usable))
 
 
 _PASSED, _FAILED = Grade(solved=True, score=1.0), Grade(solved=False, score=0.0)

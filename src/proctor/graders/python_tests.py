@@ -65,6 +65,7 @@ class PythonTests:
     name = "python-tests"
     version = "2"
     options: type[BaseModel] = PythonTestsOptions
+    reward_files: tuple[str, ...] = ()
 
     def __init__(self, options: PythonTestsOptions) -> None:
         self._options = options

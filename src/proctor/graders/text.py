@@ -28,6 +28,7 @@ class TextGrader:
     name = "text"
     version = "1"
     options: type[BaseModel] = TextOptions
+    reward_files: tuple[str, ...] = ()
 
     def __init__(self, options: TextOptions) -> None:
         self._options = options

@@ -57,6 +57,25 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotFilled:
+    """A slot was filled at planning by a saved attempt of another run: nothing is executed, no cost is counted again.
+
+    `run` is the run that the attempt is of, as `experiment directory/run id` below the results root.
+    """
+
+    attempt: AttemptId
+    task: str
+    ordinal: int
+    run: str
+    verdict: Verdict
+    score: float | None
+    cost_usd: float | None = None
+    """What it cost there; None where that is not known."""
+    accepted: bool = False
+    """Whether its identity differs and a person looked at it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TryStarted:
     """A try of an attempt was dispatched; journaled before any sandbox is asked for."""
 
@@ -114,9 +133,10 @@ class SavedFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkCheckpointed:
-    """What grading needs was saved: the answer's digest (sha256), where there is one, and every file.
+    """What grading needs was saved: the answer's digest (sha256), where there is one, and every file beside it.
 
-    `usage` is what the work used. From here on grading can be tried again without the agent.
+    The answer is `checkpoint/answer.txt`. Of more than 100 files only `checkpoint/manifest.json` is listed, which lists
+    the others. `usage` is what the work used. From here on grading can be tried again without the agent.
     """
 
     attempt: AttemptId
@@ -288,6 +308,7 @@ Event = (
     TryEvent
     | RunEvent
     | RunStarted
+    | SlotFilled
     | TryStarted
     | GradingStarted
     | AttemptSealed
@@ -297,9 +318,10 @@ Event = (
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = (
-    RunStarted, TryStarted, SandboxOpened, SandboxDisposed, PhaseStarted, PhaseEnded, WorkCheckpointed, GradingQueued,
-    GradingStarted, BackoffStarted, BackoffEnded, IssueRaised, TryEnded, AttemptSealed, LeaseGranted, LeaseRefused,
-    LeaseReleased, SetupEnded, TeardownEnded, LaneClosed, DispatchStopped, Interrupted, RunEnded,
+    RunStarted, SlotFilled, TryStarted, SandboxOpened, SandboxDisposed, PhaseStarted, PhaseEnded, WorkCheckpointed,
+    GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, IssueRaised, TryEnded, AttemptSealed,
+    LeaseGranted, LeaseRefused, LeaseReleased, SetupEnded, TeardownEnded, LaneClosed, DispatchStopped, Interrupted,
+    RunEnded,
 )  # fmt: skip
 
 FINAL_EVENTS: tuple[type[Event], ...] = (TryEnded, AttemptSealed, DispatchStopped, RunEnded)
@@ -323,6 +345,6 @@ __all__ = [
     "EVENT_TYPES", "FINAL_EVENTS", "AttemptSealed", "BackoffEnded", "BackoffStarted", "Completion", "DispatchStopped",
     "Event", "GradingQueued", "GradingStarted", "Interrupted", "IssueRaised", "LaneClosed", "LeaseGranted",
     "LeaseRefused", "LeaseReleased", "Notice", "Outcome", "PhaseEnded", "PhaseStarted", "Purpose", "RunEnded",
-    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SavedFile", "SetupEnded", "StopReason",
+    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SavedFile", "SetupEnded", "SlotFilled", "StopReason",
     "StoreFailed", "TeardownEnded", "TimerFired", "TryEnded", "TryEvent", "TryStarted", "WorkCheckpointed",
 ]  # fmt: skip

@@ -102,7 +102,8 @@ class Task:
     environment: EnvironmentSpec | None = None
     needs_sandbox: bool = False
     artifacts: tuple[Artifact, ...] = ()
-    """What is taken out of the agent's sandbox; grading `fresh` finds it in its own sandbox, at the same paths."""
+    """What is taken out of the agent's sandbox, which the task needs then; grading `fresh` finds it in its own sandbox,
+    at the same paths."""
 
 
 @dataclass(frozen=True, slots=True)

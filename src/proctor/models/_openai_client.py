@@ -30,7 +30,9 @@ from pydantic_ai.usage import RequestUsage
 
 from proctor.errors import describe
 from proctor.model.attempt import Usage
+from proctor.model.bounds import TOKENS_AT_MOST
 from proctor.model.spec import ModelSpec
+from proctor.models._bounded_http import AnswerTooLarge, BoundedClient
 from proctor.models._http_errors import REFUSED_STATUSES, ModelFault, code_of_refusal, redacted
 from proctor.models.openai import NO_KEY, OpenAIParams, is_openai
 from proctor.plugins.api import ChatMessage, Completion
@@ -72,7 +74,7 @@ def _is_readable(usage: CompletionUsage | None) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= TOKENS_AT_MOST
 
 
 def _usage(reported: RequestUsage) -> Usage | None:
@@ -136,7 +138,9 @@ class OpenAIModel:
         parts = urlsplit(base_url)
         self._endpoint = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
         # The deadline of a call is ours alone, and nothing below us makes a call again.
-        self._client = openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=None)
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key=key, max_retries=0, timeout=None, http_client=BoundedClient(timeout=None)
+        )
         own = not is_openai(base_url)
         if own:
             # The library takes these from the environment; they are nobody's business but OpenAI's.
@@ -181,6 +185,8 @@ class OpenAIModel:
     def _fault_of(self, error: Exception) -> ModelFault:
         chain = list(_causes(error))
         for each in chain:
+            if isinstance(each, AnswerTooLarge):
+                return self._fault("model.malformed", str(each))
             if isinstance(each, openai.APIStatusError):
                 status = each.status_code
                 return self._fault(

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Usage
-from proctor.model.spec import EnvironmentSpec, Json, ModelSpec, Task
+from proctor.model.spec import Json, ModelSpec, Task
+from proctor.plugins.sandboxes import (
+    MEBIBYTE,
+    OUTPUT_LIMIT_BYTES,
+    ExecLimits,
+    ExecResult,
+    LeftOut,
+    OnOutput,
+    Provider,
+    Sandbox,
+)
 
 if TYPE_CHECKING:
     import logging
@@ -21,187 +31,6 @@ if TYPE_CHECKING:
 
 API_VERSION = 1
 """Version of these contracts."""
-
-MEBIBYTE = 1024 * 1024
-OUTPUT_LIMIT_BYTES = 10 * MEBIBYTE
-"""What is kept of each output stream of a command unless asked otherwise: head and tail, the rest counted."""
-
-
-# ---------------------------------------------------------------------------------------------------- providers
-
-
-@dataclass(frozen=True, slots=True)
-class ExecLimits:
-    """Limits on one command beyond its time; `None` is none.
-
-    `memory_bytes` bounds each process (and all together where the host allows), `processes` all processes of the
-    command together, `output_bytes` each stream: the command is killed when it prints more. `file_bytes` bounds each
-    file that it writes.
-    """
-
-    memory_bytes: int | None = None
-    processes: int | None = None
-    output_bytes: int | None = None
-    file_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ExecResult:
-    """How a command ended.
-
-    `exit_code` is the status that the command itself returned, or None if it did not return: then `signal` names what
-    ended it, or `timed_out`, `output_exceeded` or `lost` says why it was killed. Each stream holds head and tail of
-    what was printed, with `*_dropped` bytes left out between them. `seconds` is by the clock, waiting included.
-    """
-
-    exit_code: int | None
-    stdout: bytes = b""
-    stderr: bytes = b""
-    stdout_dropped: int = 0
-    stderr_dropped: int = 0
-    signal: int | None = None
-    timed_out: bool = False
-    output_exceeded: bool = False
-    out_of_memory: bool = False
-    lost: str | None = None
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether the command returned 0."""
-        return self.exit_code == 0
-
-    @property
-    def truncated(self) -> bool:
-        """Whether output was left out."""
-        return bool(self.stdout_dropped or self.stderr_dropped)
-
-    @property
-    def out(self) -> str:
-        """Standard output as text, foreign bytes replaced."""
-        return self.stdout.decode("utf-8", "replace")
-
-    @property
-    def err(self) -> str:
-        """Standard error as text, foreign bytes replaced."""
-        return self.stderr.decode("utf-8", "replace")
-
-
-OnOutput = Callable[[str, bytes], None]
-"""Called with "stdout" or "stderr" and each piece of output as it comes."""
-
-
-class Sandbox(Protocol):
-    """The live machine made from an environment; must be disposed of, by whoever opened it.
-
-    Paths are relative to the work directory, or absolute inside the sandbox. Every method raises `Fault`
-    ("provider.lost") when the sandbox is gone.
-    """
-
-    @property
-    def id(self) -> str:
-        """The provider's name for it."""
-        ...
-
-    @property
-    def workdir(self) -> str:
-        """The work directory, as commands inside see it."""
-        ...
-
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        user: str | None = None,
-        timeout_seconds: float | None = None,
-        stdin: bytes | None = None,
-        on_output: OnOutput | None = None,
-        limits: ExecLimits | None = None,
-        keep_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> ExecResult:
-        """Run a command (a string goes through `sh -c`) and wait for it.
-
-        The environment is the sandbox's own plus `env`; nothing of the runner's is inherited. Standard input is
-        `stdin`, else at its end. When `timeout_seconds` is over, the whole process tree gets SIGTERM, a grace, SIGKILL;
-        the result has the output so far. Processes left in the background when the command returns live on until
-        `dispose`, and do not hold the call.
-
-        `timeout_seconds` counts execution: a provider that can tell takes off the time in which processes of the
-        command were ready and waited for a processor, up to some generous multiple of the limit (local: 30 times).
-        What only sleeps ends at the limit. Where nobody can tell, it counts time by the clock.
-        """
-        ...
-
-    async def write(self, path: str, content: bytes | str) -> None:
-        """Write a file, making its parent directories."""
-        ...
-
-    async def read(self, path: str) -> bytes:
-        """Return the bytes of a file; raises `FileNotFoundError` where there is none."""
-        ...
-
-    async def upload(self, source: Path, target: str) -> None:
-        """Copy a file or directory of this machine into the sandbox."""
-        ...
-
-    async def download(self, source: str, target: Path) -> None:
-        """Copy a file or directory out of the sandbox to `target`; never outside of it.
-
-        Links and device files are left out. Raises `FileNotFoundError` where there is nothing.
-        """
-        ...
-
-    async def mark(self) -> None:
-        """Note the state of the work directory, for `reset`; only where the provider supports reuse."""
-        ...
-
-    async def reset(self) -> None:
-        """End what runs and bring the work directory back to the state at `mark`; what is outside of it stays.
-
-        Raises where that cannot be done; the sandbox is then of no use.
-        """
-        ...
-
-    async def dispose(self) -> None:
-        """Remove the sandbox and everything that runs in it; a second call does nothing."""
-        ...
-
-
-class Provider(Protocol):
-    """Makes sandboxes. One object per provider and invocation."""
-
-    name: str
-    remote: bool
-    recommended_concurrency: int | None
-    default_limit: int | None
-    default_open_per_second: float
-    """Sandboxes opened per second unless told otherwise; 0 is off."""
-    exclusive: bool
-    """Whether it is correct only with one attempt at a time."""
-    supports_reuse: bool
-    """Whether its sandboxes can be marked and reset."""
-    lifetime_seconds: float | None
-    """How long a sandbox lives, or None for ever."""
-    warning: str | None
-    """One line that a user should read before trusting it, or None."""
-
-    def refuse(self, environment: EnvironmentSpec) -> str | None:
-        """Return why this provider cannot make such an environment, or None if it can."""
-        ...
-
-    async def open(self, environment: EnvironmentSpec, labels: Mapping[str, str]) -> Sandbox:
-        """Make a sandbox that carries `labels` where `list` finds them."""
-        ...
-
-    async def list(self, labels: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
-        """Return the labels (with `sandbox` = its id) of the live sandboxes that carry all of `labels`."""
-        ...
-
-    async def finalize(self) -> None:
-        """Remove what is left of the invocation after its last sandbox."""
-        ...
 
 
 # ------------------------------------------------------------------------------------------------------- models
@@ -363,6 +192,9 @@ class Benchmark(Protocol):
     version: str
     isolated_attempts: bool
     grading: GradingMode
+    """Where grading happens unless the user tightens it."""
+    gradings: tuple[GradingMode, ...]
+    """Every mode in which its tasks can be graded, `grading` among them."""
     options: type[BaseModel]
 
     async def tasks(self) -> Iterable[Task]:
@@ -393,6 +225,15 @@ class GradeContext(Protocol):
         ...
 
     @property
+    def artifacts(self) -> Mapping[str, Path]:
+        """What was taken out of the agent's sandbox: the path there, as it was declared, and the copy on this machine.
+
+        What the agent did not produce is not in it. The copies are to be read, not to be changed. A file or directory
+        with a name that is not kept as it is (such as one with a line break) is an entry of its own, by its whole path.
+        """
+        ...
+
+    @property
     def log(self) -> logging.Logger:
         """The log of this try, kept in `try.log`."""
         ...
@@ -413,6 +254,11 @@ class Grader(Protocol):
     name: str
     version: str
     options: type[BaseModel]
+    reward_files: tuple[str, ...]
+    """Paths in the sandbox whose existence it takes for success; `()` where there are none.
+
+    Whatever is there before grading was planted by the agent: it is removed first, and never handed over.
+    """
 
     async def grade(self, ctx: GradeContext) -> Grade:
         """Grade one attempt; a wrong answer is a grade, never an exception."""
@@ -421,6 +267,6 @@ class Grader(Protocol):
 
 __all__ = [
     "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AttemptContext", "Benchmark", "ChatMessage",
-    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "Message", "Model",
-    "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
+    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "LeftOut", "Message",
+    "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
 ]  # fmt: skip

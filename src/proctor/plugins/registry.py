@@ -13,9 +13,10 @@ import importlib
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, cast
 
 from proctor.errors import MissingPackage, PluginLoadError, UnknownName, UsageError, describe
+from proctor.model.attempt import GradingMode
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 
 
@@ -54,6 +55,7 @@ _READ_FIRST = ("options", "needs_model")
 
 _REINSTALL = "reinstall or upgrade that distribution"
 _NAME_ONE = "write it as `package.module:Name`, importable from here"
+_MEND = "mend the plugin: `proctor.plugins.api` says what it must have"
 
 
 @cache
@@ -128,7 +130,28 @@ def check_made(kind: Kind, name: str, plugin: object) -> None:
     """Check that a plugin, now that it is made, has everything that its kind needs. Raises `PluginLoadError`."""
     fields, methods = _required(kind)
     missing = [field for field in fields if not hasattr(plugin, field)] + _missing_methods(plugin, methods)
-    _refuse(kind, f"`{name}`", missing, hint="mend the plugin: `proctor.plugins.api` says what it must have")
+    _refuse(kind, f"`{name}`", missing, hint=_MEND)
+    if wrong := _wrong_value(kind, plugin):
+        raise PluginLoadError(f"`{name}` is no {kind.value}: {wrong}", hint=_MEND)
+
+
+def _wrong_value(kind: Kind, plugin: Any) -> str | None:
+    """Say what is wrong with what a plugin declares, if anything: what is used much later, in the middle of a run."""
+    if kind is Kind.BENCHMARK:
+        gradings: Any = plugin.gradings
+        if not isinstance(gradings, tuple) or any(mode not in tuple(GradingMode) for mode in cast("Any", gradings)):
+            return f"its `gradings` must be a tuple of grading modes, not {gradings!r}"
+        if plugin.grading not in gradings:
+            return f"its `grading` ({plugin.grading}) is not among its `gradings`"
+    if kind is Kind.GRADER:
+        paths: Any = plugin.reward_files
+        if not isinstance(paths, tuple) or not all(_is_path(path) for path in cast("Any", paths)):
+            return f"its `reward_files` must be a tuple of paths in the sandbox, not {paths!r}"
+    return None
+
+
+def _is_path(path: Any) -> bool:
+    return isinstance(path, str) and bool(path.strip("/")) and "\0" not in path
 
 
 def _missing_methods(found: Any, methods: list[str]) -> list[str]:

@@ -94,39 +94,6 @@ def _copy_over(source: str, place: str) -> None:
         copy_file(source, place)
 
 
-def copy_out(root: str, source: str, target: Path) -> None:
-    """Copy a file or directory out of `root` to `target`. Links, devices, pipes and sockets in it are left out.
-
-    Raises `FileNotFoundError` where there is nothing, `PermissionError` where `source` leads out of `root`.
-    """
-    start = resolve(root, source)
-    kind = os.lstat(start).st_mode
-    if stat.S_ISREG(kind):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy_file(start, str(target))
-        return
-    if not stat.S_ISDIR(kind):
-        raise FileNotFoundError(errno.ENOENT, "neither a file nor a directory", source)
-    waiting = [(start, str(target))]
-    while waiting:
-        folder, place = waiting.pop()
-        os.makedirs(place, exist_ok=True)
-        _make_readable(folder, 0o700)
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, os.path.join(place, entry.name)))
-                elif entry.is_file(follow_symlinks=False):
-                    _make_readable(entry.path, 0o600)
-                    copy_file(entry.path, os.path.join(place, entry.name))
-
-
-def _make_readable(path: str, wanted: int) -> None:
-    """Let ourselves read what is ours: an agent must not hide its files by their modes."""
-    if not os.access(path, os.R_OK if wanted == 0o600 else os.R_OK | os.X_OK):
-        os.chmod(path, wanted)
-
-
 def copy_file(source: str, target: str) -> None:
     """Copy a regular file with its permissions. Holes stay holes, so that a small file cannot grow to fill a disk."""
     reading = _open_regular(source, os.O_RDONLY)

@@ -17,6 +17,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from proctor.errors import Fault, describe
-from proctor.model.spec import EnvironmentSpec
-from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, OnOutput
-from proctor.providers import _files, _reset
+from proctor.model.spec import EnvironmentSpec, Resources
+from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, LeftOut, OnOutput
+from proctor.providers import _copy_out, _files, _reset
 from proctor.runtime.process import GRACE_SECONDS, Processes, base_interpreter, kill_processes, remove_stale_groups
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -49,9 +50,8 @@ class LocalSandbox:
         self._disposing = asyncio.Lock()
         self._disposed = False
         self._made = set[str]()
-        path = f"{os.path.dirname(base_interpreter())}:{STANDARD_PATH}"
-        own = {"PATH": path, "HOME": f"{folder}/home", "TMPDIR": os.path.join(folder, "tmp"), "LANG": "C.UTF-8"}
-        self._env = {**own, **env}
+        path, tmp = f"{os.path.dirname(base_interpreter())}:{STANDARD_PATH}", os.path.join(folder, "tmp")
+        self._env = {"PATH": path, "HOME": f"{folder}/home", "TMPDIR": tmp, "LANG": "C.UTF-8", **env}
 
     @property
     def workdir(self) -> str:
@@ -106,10 +106,12 @@ class LocalSandbox:
         self._require()
         await asyncio.to_thread(_files.copy_in, source, self.workdir, target)
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(
+        self, source: str, target: Path, *, max_bytes: int | None = None, max_files: int | None = None
+    ) -> LeftOut:
         """Copy a file or directory to `target`; links and device files are left out."""
         self._require()
-        await asyncio.to_thread(_files.copy_out, self.workdir, source, target)
+        return await asyncio.to_thread(_copy_out.copy_out, self.workdir, source, target, max_bytes, max_files)
 
     async def mark(self) -> None:
         """Keep a copy of the work directory beside it."""
@@ -158,6 +160,7 @@ class LocalProvider:
 
     def __init__(self, base: Path | None = None, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._base = os.path.realpath(base or os.path.join(tempfile.gettempdir(), f"proctor-{os.getuid()}"))
+        self.removal_command = f"rm -rf {shlex.quote(self._base)}/{{}}"  # for a person, with the id of a sandbox
         self._grace_seconds = grace_seconds
         self._base_is_fine = False
 
@@ -167,15 +170,13 @@ class LocalProvider:
             return f"provider local has no images: cannot use `{environment.image}`"
         if environment.network != "full":
             return f"provider local cannot limit the network: cannot enforce `{environment.network}`"
-        resources = environment.resources
-        if resources.cpus is not None or resources.memory_bytes is not None:
+        if environment.resources != Resources():
             return "provider local cannot enforce cpus or memory of a sandbox"
         return None
 
     async def open(self, environment: EnvironmentSpec, labels: Mapping[str, str]) -> LocalSandbox:
         """Make a work directory."""
-        reason = self.refuse(environment)
-        if reason is not None:
+        if (reason := self.refuse(environment)) is not None:
             raise Fault("provider.open_failed", reason)
         try:
             return LocalSandbox(self._make(labels), environment.env, grace_seconds=self._grace_seconds)
@@ -187,8 +188,7 @@ class LocalProvider:
         found: list[Mapping[str, str]] = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._base)):
-                own = _read_labels(os.path.join(self._base, name))
-                if own is not None and labels.items() <= own.items():
+                if (own := _read_labels(f"{self._base}/{name}")) is not None and labels.items() <= own.items():
                     found.append({**own, "sandbox": name})
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from signal import Signals
 from typing import Protocol
 
 from proctor.core.aggregate import Counts
@@ -18,7 +19,7 @@ from proctor.model.events import (
     TryStarted,
 )
 from proctor.report.view import RunView
-from proctor.report.wording import SEPARATOR, duration, for_encoding, plural, printable
+from proctor.report.wording import SEPARATOR, duration, for_encoding, inactive, plural, printable
 
 HEARTBEAT_SECONDS = 30.0
 """A line with the counts is printed when nothing else was for this long."""
@@ -36,12 +37,17 @@ class Writes(Protocol):
         ...
 
 
-def counts_line(counts: Counts, *, backing_off: int = 0, waiting_for_grading: int = 0) -> str:
+def counts_line(counts: Counts, *, backing_off: int = 0, waiting_for_grading: int = 0, between_tries: int = 0) -> str:
     """Return the parts of the total as one line; parts that are unusual are named only when they are not zero."""
-    apart = {"backing off": backing_off, "waiting for grading": waiting_for_grading}
+    apart = {
+        "backing off": backing_off,
+        "waiting for grading": waiting_for_grading,
+        "waiting to be tried again": between_tries,
+    }
     named = ", ".join(f"{count} {what}" for what, count in apart.items() if count)
     running = f"{counts.running} running" + (f" ({named})" if named else "")
-    parts = [f"{counts.total:,} total", running, f"{counts.queued:,} queued"]
+    reused = [f"{counts.reused:,} reused"] if counts.reused else []
+    parts = [f"{counts.total:,} total", *reused, running, f"{counts.queued:,} queued"]
     parts += [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
     parts += [f"{counts.errored:,} errored", f"{counts.skipped:,} skipped"]
     stopped = {reason: n for reason, n in counts.not_dispatched.items() if n}
@@ -55,8 +61,12 @@ def counts_line(counts: Counts, *, backing_off: int = 0, waiting_for_grading: in
 
 def counts_of(view: RunView) -> str:
     """Return the counts of a run as one line."""
-    waiting = len(view.waiting_for_grading)
-    return counts_line(view.counts, backing_off=view.backing_off, waiting_for_grading=waiting)
+    return counts_line(
+        view.counts,
+        backing_off=view.backing_off,
+        waiting_for_grading=len(view.waiting_for_grading),
+        between_tries=view.between_tries,
+    )
 
 
 class PlainText:
@@ -67,10 +77,11 @@ class PlainText:
         self._views = views
         self._several = len(views) > 1
         self._last_at: float | None = None
+        self._stopped: Interrupted | None = None
 
     def say(self, line: str) -> None:
         """Write one line of our own."""
-        self._stream.write(for_encoding(line, getattr(self._stream, "encoding", None)) + "\n")
+        self._stream.write(for_encoding(inactive(line), getattr(self._stream, "encoding", None)) + "\n")
 
     def show(self, experiment: str, event: Event, at: float) -> None:
         """Say what an event changed; its view has taken it already."""
@@ -101,7 +112,7 @@ class PlainText:
         match event:
             case AttemptSealed(_, task, ordinal, verdict):
                 total = f"{view.total:,}"
-                done = f"{view.sealed:,}".rjust(len(total))
+                done = f"{view.sealed + view.reused.total():,}".rjust(len(total))
                 what = self._named(experiment, f"{printable(task)} #{ordinal}")
                 return f"[{done}/{total}] {verdict:<9} {what}  {duration(view.sealed_seconds)}"
             case TryStarted(_, task, ordinal, try_number) if try_number > 1:
@@ -117,7 +128,17 @@ class PlainText:
                 return f"{issue.severity} {issue.code} {self._named(experiment, printable(issue.message, most=1000))}"
             case DispatchStopped(_, reason, slots):
                 return self._named(experiment, f"{plural(slots, 'slot')} not dispatched: {reason}")
-            case Interrupted(signal) if signal and experiment == next(iter(self._views)):
-                return "interrupted: attempts in flight are being cancelled, what is finished is kept"
+            case Interrupted():
+                return self._stop(event)
             case _:
                 return None
+
+    def _stop(self, event: Interrupted) -> str | None:
+        """Say what ends the invocation, once for all its experiments."""
+        before, self._stopped = self._stopped, event
+        if event == before:
+            return None
+        cause = printable(event.cause or Signals(event.signal).name)
+        if before is not None:
+            return cause
+        return f"interrupted by {cause}: attempts in flight are being cancelled, what is finished is kept"

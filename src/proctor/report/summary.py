@@ -6,12 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 from proctor.core.aggregate import Rate, headline, pass_rate
-from proctor.model.attempt import Usage
+from proctor.model.attempt import Usage, Verdict
 from proctor.report.plain import counts_line
 from proctor.report.view import RunView
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
 FORMAT = 1
+
+_RATE = ("rate", "low", "high", "passed", "scored", "base")
+"""What is said of a rate beside its headline."""
 
 
 def usage_data(usage: Usage) -> dict[str, Any] | None:
@@ -50,6 +53,8 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
 
     `counts` are disjoint and add up to `total`; `rate` is over `base` slots, with `low` and `high` as the range that
     unscored slots leave open; `cost_usd` is 0 where no call was made and null where a price is unknown.
+    `without_retried` has the same numbers over the attempts that needed one try only; it is null with early exit, whose
+    base are tasks. `retried_cost_usd` is the part of `cost_usd` that went into work which a later try replaced.
     """
     rate = run_rate(view)
     counts = asdict(view.counts)
@@ -71,12 +76,17 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "counts": counts,
         "tries": view.tries,
         "retries": view.retries,
+        "grading_only_tries": view.grading_only_tries,
+        "retried_attempts": view.retried.total(),
+        "passed_after_retry": view.retried[Verdict.PASSED],
+        "without_retried": _without_retried(view),
         "backoffs": dict(view.backoffs),
         "backoff_seconds": round(view.backoff_seconds, 3),
         "seconds": round(view.seconds, 3),
         "usage": usage_data(view.usage),
         "grader_usage": usage_data(view.grader_usage),
         "cost_usd": total_cost(view),
+        "retried_cost_usd": cost_of(view.retried_usage),
         "issues": [
             {"severity": severity, "code": code, "count": n} for (severity, code), n in sorted(view.issues.items())
         ],
@@ -85,8 +95,31 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
 
 def total_cost(view: RunView) -> float | None:
     """Return the cost of all calls in US dollars: 0 where none was made, None where a price is unknown."""
-    both = view.usage + view.grader_usage
-    return both.cost_usd if both.calls else 0.0
+    return cost_of(view.usage + view.grader_usage)
+
+
+def cost_of(usage: Usage) -> float | None:
+    """Return the cost of some usage in US dollars: 0 where no call was made, None where a price is unknown."""
+    return usage.cost_usd if usage.calls else 0.0
+
+
+def _without_retried(view: RunView) -> dict[str, Any] | None:
+    if view.early_exit:
+        return None
+    counts = view.counts_without_retried
+    rate = pass_rate(counts)._asdict()
+    return {"headline": headline(counts), **{name: rate[name] for name in _RATE}}
+
+
+def retry_lines(view: RunView) -> list[str]:
+    """Return what a reader of the rate has to know of the attempts that took more than one try; nothing without any."""
+    retried = view.retried.total()
+    if not retried:
+        return []
+    parts = [f"passed after retry: {view.retried[Verdict.PASSED]:,}"]
+    if not view.early_exit:
+        parts.append(f"without the {plural(retried, 'retried attempt')}: {headline(view.counts_without_retried)}")
+    return [SEPARATOR.join(parts)]
 
 
 def summary_lines(view: RunView, *, directory: str) -> list[str]:
@@ -100,15 +133,27 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
         facts.append(f"{read:,} tokens in, {both.output_tokens:,} out")
         facts.append(money(both.cost_usd))
     if view.retries:
-        facts.append(plural(view.retries, "retry", "retries"))
+        facts.append(plural(view.retries, "retry", "retries") + _of_them(view))
     if view.backoffs:
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
+    lines += retry_lines(view)
     if view.issues:
         shown = [f"{n:,} {severity} {code}" for (severity, code), n in sorted(view.issues.items())]
         lines.append("issues: " + SEPARATOR.join(shown))
     lines.append(f"results: {directory}")
     return lines
+
+
+def _of_them(view: RunView) -> str:
+    """Return what has to be said of retries beside their number."""
+    said: list[str] = []
+    if view.grading_only_tries:
+        said.append(f"{view.grading_only_tries:,} of grading only")
+    if view.retried_usage.calls:
+        cost = view.retried_usage.cost_usd
+        said.append("cost of what they replaced unknown" if cost is None else f"what they replaced cost {money(cost)}")
+    return f" ({', '.join(said)})" if said else ""
 
 
 def summary_markdown(view: RunView, *, run: str, directory: str) -> str:

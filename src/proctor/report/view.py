@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from proctor.core.aggregate import Counts
-from proctor.model.attempt import NO_USAGE, Phase, Usage, Verdict
+from proctor.model.attempt import NO_USAGE, Usage, Verdict
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
@@ -21,26 +21,14 @@ from proctor.model.events import (
     PhaseStarted,
     RunEnded,
     RunStarted,
+    SlotFilled,
     StopReason,
     TeardownEnded,
     TryEnded,
     TryStarted,
 )
 from proctor.model.ids import AttemptId
-
-
-@dataclass(slots=True)
-class InFlight:
-    """An attempt that was started and is not sealed."""
-
-    task: str
-    ordinal: int
-    try_number: int
-    started_at: float
-    phase: Phase | None = None
-    phase_at: float = 0.0
-    backing_off: str | None = None
-    """The code of what it waits for, while it waits inside a try."""
+from proctor.report.in_flight import InFlight
 
 
 @dataclass(slots=True)
@@ -53,6 +41,11 @@ class RunView:
     waiting_for_grading: set[AttemptId] = field(default_factory=set[AttemptId])
     """Those of them that wait for the permits of grading, and hold none."""
     verdicts: Counter[Verdict] = field(default_factory=Counter[Verdict])
+    """Of the attempts that were made here."""
+    reused: Counter[Verdict] = field(default_factory=Counter[Verdict])
+    """Of the slots that saved attempts fill."""
+    reused_cost_usd: float | None = 0.0
+    """What those cost in the runs that made them; None where a part is not known."""
     not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
     issues: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """How often each (severity, code) was raised."""
@@ -64,6 +57,12 @@ class RunView:
     tries: int = 0
     retries: int = 0
     """Tries after the first of an attempt."""
+    grading_only_tries: int = 0
+    """Those of them that only graded again what an earlier try had made."""
+    retried: Counter[Verdict] = field(default_factory=Counter[Verdict])
+    """The verdicts of attempts with more than one try."""
+    retried_usage: Usage = NO_USAGE
+    """What was used for work and grading that a later try replaced."""
     early_exit: bool = False
     tasks: int = 0
     solved: set[str] = field(default_factory=set[str])
@@ -90,24 +89,19 @@ class RunView:
             case PhaseStarted(attempt, phase):
                 flight = self.in_flight[attempt]
                 flight.phase, flight.phase_at = phase, at
-            case TryStarted(attempt, task, ordinal, try_number):
-                self.tries += 1
-                self.retries += try_number > 1
-                known = self.in_flight.get(attempt)
-                self.in_flight[attempt] = InFlight(task, ordinal, try_number, known.started_at if known else at)
-            case TryEnded(_, _, result):
-                self.usage += result.usage
-                self.grader_usage += result.grader_usage
-            case AttemptSealed(attempt, _, _, verdict, score, _):
+            case TryStarted():
+                self._start_try(event, at)
+            case TryEnded():
+                self._end_try(event)
+            case AttemptSealed(attempt, _, _, verdict, score, tries):
                 self.waiting_for_grading.discard(attempt)
+                self.retried[verdict] += tries > 1
                 flight = self.in_flight.pop(attempt, None)  # none where the slot was given up before any try
                 self.sealed_seconds = at - flight.started_at if flight else 0.0
                 self.verdicts[verdict] += 1
-                if self.early_exit:
-                    self._count_task(event.task, verdict)
-                if score is not None:
-                    self.scored += 1
-                    self.score_sum += score
+                self._take_score(event.task, verdict, score)
+            case SlotFilled():
+                self._fill(event)
             case GradingQueued(attempt):
                 self.waiting_for_grading.add(attempt)
             case GradingStarted(attempt):
@@ -133,6 +127,42 @@ class RunView:
                 self.completion = completion
             case _:
                 pass
+
+    def _start_try(self, event: TryStarted, at: float) -> None:
+        self.tries += 1
+        self.retries += event.try_number > 1
+        self.grading_only_tries += event.grading_only
+        known = self.in_flight.get(event.attempt)
+        flight = InFlight(event.task, event.ordinal, event.try_number, known.started_at if known else at)
+        if known is not None:
+            self.retried_usage += known.grading
+            if event.grading_only:
+                flight.work = known.work
+            else:
+                self.retried_usage += known.work
+        self.in_flight[event.attempt] = flight
+
+    def _end_try(self, event: TryEnded) -> None:
+        self.usage += event.result.usage
+        self.grader_usage += event.result.grader_usage
+        flight = self.in_flight.get(event.attempt)
+        if flight is not None:
+            flight.ended, flight.backing_off = True, None
+            flight.work += event.result.usage
+            flight.grading += event.result.grader_usage
+
+    def _fill(self, event: SlotFilled) -> None:
+        self.reused[event.verdict] += 1
+        known = self.reused_cost_usd is not None and event.cost_usd is not None
+        self.reused_cost_usd = (self.reused_cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+        self._take_score(event.task, event.verdict, event.score)
+
+    def _take_score(self, task: str, verdict: Verdict, score: float | None) -> None:
+        if self.early_exit:
+            self._count_task(task, verdict)
+        if score is not None:
+            self.scored += 1
+            self.score_sum += score
 
     def _count_task(self, task: str, verdict: Verdict) -> None:
         if verdict is Verdict.PASSED:
@@ -162,24 +192,40 @@ class RunView:
         return sum(flight.backing_off is not None for flight in self.in_flight.values())
 
     @property
+    def between_tries(self) -> int:
+        """How many of those in flight wait to be tried again."""
+        return sum(flight.ended for flight in self.in_flight.values())
+
+    @property
     def sealed(self) -> int:
-        """How many attempts are final."""
+        """How many attempts that were made here are final."""
         return self.verdicts.total()
 
     @property
     def counts(self) -> Counts:
         """The parts of the total; they always add up to it."""
+        return self._counts(self.verdicts)
+
+    @property
+    def counts_without_retried(self) -> Counts:
+        """The same without the attempts that are final and took more than one try."""
+        return self._counts(self.verdicts - self.retried)
+
+    def _counts(self, verdicts: Counter[Verdict]) -> Counts:
         running = len(self.in_flight)
+        stopped = self.not_dispatched.total()
         return Counts(
-            total=self.total,
+            total=self.total - self.sealed + verdicts.total(),
             running=running,
-            queued=self.total - running - self.sealed - self.not_dispatched.total(),
-            passed=self.verdicts[Verdict.PASSED],
-            failed=self.verdicts[Verdict.FAILED],
-            errored=self.verdicts[Verdict.ERRORED],
-            skipped=self.verdicts[Verdict.SKIPPED],
-            cancelled=self.verdicts[Verdict.CANCELLED],
+            queued=self.total - running - self.sealed - stopped - self.reused.total(),
+            passed=verdicts[Verdict.PASSED],
+            failed=verdicts[Verdict.FAILED],
+            errored=verdicts[Verdict.ERRORED],
+            skipped=verdicts[Verdict.SKIPPED],
+            cancelled=verdicts[Verdict.CANCELLED],
             not_dispatched={reason.value: n for reason, n in self.not_dispatched.items()},
+            reused_passed=self.reused[Verdict.PASSED],
+            reused_failed=self.reused[Verdict.FAILED],
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 SEPARATOR = " · "
@@ -44,6 +45,23 @@ def printable(text: str, *, most: int = 300) -> str:
         for char in text[: most + 1]
     )
     return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What does something to a terminal instead of being shown; line ends and tabs are not among it."""
+
+
+def inactive(text: str) -> str:
+    """Return prose of several lines with nothing in it that a terminal would obey: a sign stands in the place of it.
+
+    For text that is ours but may quote what others said; what is all foreign goes through `printable`.
+    """
+    return _ACTIVE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def inactive_json(line: str) -> str:
+    """Return a line of JSON with the same value, in which what a terminal would obey is written as an escape."""
+    return _ACTIVE.sub(lambda found: f"\\u{ord(found.group()):04x}", line)
 
 
 # ruff: noqa: RUF001 - the signs are meant

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 
 from proctor.model.events import BackoffEnded, BackoffStarted, TryEvent
 from proctor.runtime.clock import Clock
+from proctor.runtime.countdown import Activity, Countdown
 from proctor.runtime.shield import shielded
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -20,7 +20,7 @@ class Backoff:
 
     `wait` gives the try's permits back, waits, asks for them again and returns when they are granted (`resume`). Waits
     that overlap, of a harness that makes several calls at once, are one: it begins with the first and ends when the
-    last is over. The time limit that is in force stands still from the beginning to the grant.
+    last is over. The time limits that are in force stand still from the beginning to the grant.
     """
 
     def __init__(
@@ -35,20 +35,16 @@ class Backoff:
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._cancelled = self._closed = False
-        self._limit: asyncio.Timeout | None = None
-        self._left: float | None = None
-        self.waited_seconds = 0.0
-        """What was waited in all, grants included; not part of any phase."""
+        self.activity = Activity(clock)
+        """The signs of life of the try."""
+        self.countdown: Countdown | None = None
+        """The limits in force; they stand still while the try waits."""
+        self._waited = 0.0
 
-    @asynccontextmanager
-    async def limit(self, seconds: float | None) -> AsyncGenerator[None]:
-        """Bound the execution inside by `seconds`, waits not counted; raises `TimeoutError` when they are over."""
-        async with asyncio.timeout(seconds) as limit:
-            self._limit = limit
-            try:
-                yield
-            finally:
-                self._limit = None
+    @property
+    def waited_seconds(self) -> float:
+        """What was waited in all so far, grants included; not part of any phase."""
+        return self._waited + (self._clock.monotonic() - self._since if self._since is not None else 0.0)
 
     async def wait(self, seconds: float, code: str) -> None:
         """Wait for `seconds` because of something with this code, then for the permits.
@@ -94,11 +90,10 @@ class Backoff:
     def resume(self) -> None:
         """Let the try go on: its permits are held again."""
         if self._since is not None:
-            self.waited_seconds += self._clock.monotonic() - self._since
+            self._waited += self._clock.monotonic() - self._since
             self._since = None
-        if self._limit is not None and self._left is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + self._left)
-        self._left = None
+        if self.countdown is not None:
+            self.countdown.go_on()
         self._resumed.set()
 
     def cancel(self) -> None:
@@ -115,9 +110,8 @@ class Backoff:
             return
         self._resumed.clear()
         self._since = self._clock.monotonic()
-        if self._limit is not None and (when := self._limit.when()) is not None:
-            self._left = max(0.0, when - asyncio.get_running_loop().time())
-            self._limit.reschedule(None)
+        if self.countdown is not None:
+            self.countdown.pause()
         self._emit(BackoffStarted(self._attempt, code, round(seconds, 6)))
 
     def _leave(self) -> None:
@@ -132,6 +126,10 @@ class Backoff:
             self._emit(BackoffEnded(self._attempt, round(self._clock.monotonic() - self._since, 6)))
 
 
+LONGEST_SECONDS = 1e9
+"""A server that asks for more, such as for a number of four hundred digits, asks for this."""
+
+
 def retry_after_seconds(header: str | None, wall: float) -> float | None:
     """Return what a Retry-After header asks for, in seconds from `wall` (epoch seconds).
 
@@ -141,7 +139,7 @@ def retry_after_seconds(header: str | None, wall: float) -> float | None:
         return None
     text = header.strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
-        return float(text) or None
+        return min(float(text), LONGEST_SECONDS) or None
     try:
         seconds = parsedate_to_datetime(text).timestamp() - wall
     except (ValueError, OverflowError):

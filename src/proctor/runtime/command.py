@@ -260,17 +260,17 @@ class Command:
             if self.end is not None and not self.end.left:
                 await asyncio.wait({self.gone}, timeout=grace_seconds)
         else:
-            if stop is Stop.TIMED_OUT:
-                self._order(b"T")
-                await asyncio.wait({self.gone}, timeout=grace_seconds)
-            await self.kill()
+            await self.kill(grace_seconds if stop is Stop.TIMED_OUT else 0.0)
         self.settle()
         if self._failure is not None:
             raise self._failure
         return self._describe(stop)
 
-    async def kill(self) -> None:
-        """Kill every process of the command; harmless when all are gone. Raises `Fault` when some cannot be killed."""
+    async def kill(self, grace_seconds: float = 0.0) -> None:
+        """Kill every process, after asking it to end where there is a grace; raises `Fault` when some cannot be."""
+        if grace_seconds and not self.gone.done():
+            self._order(b"T")
+            await asyncio.wait({self.gone}, timeout=grace_seconds)
         if not self.gone.done():
             self._process.send_signal(_killing.SIGCONT)  # the command may have stopped its supervisor
             self._order(b"K")

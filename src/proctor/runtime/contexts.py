@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from proctor.core.schedule import RetryPolicy
 from proctor.core.waits import backoff_seconds
 from proctor.errors import Fault
 from proctor.model.attempt import Usage
+from proctor.model.bounds import with_gap
 from proctor.model.codes import code_row
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import ChatMessage, Completion, Model, Sandbox
+from proctor.plugins.api import ChatMessage, Completion, ExecResult, Model, OnOutput, Sandbox
 from proctor.runtime.backoff import Backoff, retry_after_seconds
 from proctor.runtime.clock import Clock
+from proctor.runtime.countdown import Activity
 from proctor.runtime.notes import Notes, TryLog
+from proctor.runtime.output import HeadTail
 
 T = TypeVar("T")
+
+CUT_OFF_BYTES = 64 * 1024
+"""Of each output stream of a command that is cut off so much is logged, head and tail."""
 
 REPEATS = 4
 """How often something that was refused is asked for again, whatever the retries of the attempt."""
@@ -31,6 +39,11 @@ class Patience:
         self._policy = policy
         self._unit = unit
         self._clock = clock
+
+    @property
+    def activity(self) -> Activity:
+        """The signs of life of the try."""
+        return self._backoff.activity
 
     async def wait(self, seconds: float, code: str) -> None:
         """Wait as `AttemptContext.backoff` does."""
@@ -62,10 +75,57 @@ class PatientModel:
 
     async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
         """Make one call that is taken on."""
-        return await self._patience.repeat(lambda: self._model.complete(messages))
+        return await self._patience.repeat(lambda: self._call(messages))
+
+    async def _call(self, messages: Sequence[ChatMessage]) -> Completion:
+        activity = self._patience.activity
+        activity.sign()
+        try:
+            return await self._model.complete(messages)
+        finally:
+            activity.sign()
 
     async def close(self) -> None:
         """Do nothing: the model belongs to all attempts of the run."""
+
+
+class WatchedSandbox:
+    """A sandbox whose use is a sign of life: the start and the end of a command, and its output.
+
+    What a command had printed is logged where the call is cut off, by a limit or an interrupt: nobody else has it then.
+    """
+
+    def __init__(self, sandbox: Sandbox, activity: Activity, log: TryLog) -> None:
+        self._sandbox = sandbox
+        self._activity = activity
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    async def exec(
+        self, command: str | Sequence[str], *, on_output: OnOutput | None = None, **options: Any
+    ) -> ExecResult:
+        """Run a command as the sandbox does."""
+        streams: dict[str, HeadTail] = {}
+
+        def heard(stream: str, data: bytes) -> None:
+            self._activity.sign()
+            streams.setdefault(stream, HeadTail(CUT_OFF_BYTES)).add(data)
+            if on_output is not None:
+                on_output(stream, data)
+
+        self._activity.sign()
+        try:
+            return await self._sandbox.exec(command, on_output=heard, **options)
+        except asyncio.CancelledError:
+            self._log.logger.warning("a command was cut off: %.1000s", command)
+            for stream, kept in streams.items():
+                text = with_gap(kept.kept, kept.dropped).decode("utf-8", "replace")
+                self._log.logger.warning("its %s so far, %d bytes:\n%s", stream, kept.total, text)
+            raise
+        finally:
+            self._activity.sign()
 
 
 class TryContext:
@@ -87,14 +147,22 @@ class TryContext:
         self.flags = flags
         self._model = None if model is None else PatientModel(model, patience)
         self._patience = patience
+        self._activity = patience.activity
         self._notes = notes
         self._log = log
         self._sandbox: Sandbox | None = None
 
     @property
     def log(self) -> logging.Logger:
-        """The log of the try."""
-        return self._log.logger
+        """The log of the try; every line is a sign of life."""
+        logger = self._log.logger
+        if not logger.filters:
+            logger.addFilter(self._hear)
+        return logger
+
+    def _hear(self, record: logging.LogRecord) -> bool:
+        self._activity.sign()
+        return True
 
     @property
     def sandbox(self) -> Sandbox:
@@ -107,7 +175,7 @@ class TryContext:
 
     def attach(self, sandbox: Sandbox) -> None:
         """Give the try its sandbox."""
-        self._sandbox = sandbox
+        self._sandbox = cast("Sandbox", WatchedSandbox(sandbox, self._activity, self._log))
 
     @property
     def model(self) -> Model:
@@ -123,16 +191,19 @@ class TryContext:
 
     def progress(self, text: str) -> None:
         """Log what is going on."""
+        self._activity.sign()
         self._log.logger.info("%s", text)
 
     def issue(self, code: str, message: str) -> None:
         """Record a problem that does not end the try."""
+        self._activity.sign()
         self._notes.raise_issue(code, message)
 
     def usage(self, usage: Usage) -> None:
         """Add what model calls used."""
         if type(usage) is not Usage:
             raise TypeError(f"usage must be a Usage, not {type(usage).__name__}")
+        self._activity.sign()
         self._notes.usage += usage
 
 
@@ -145,6 +216,7 @@ class GradingContext:
         task: Task,
         answer: str | None,
         files: Mapping[str, bytes],
+        artifacts: Mapping[str, Path],
         sandbox: Sandbox | None,
         notes: Notes,
         log: TryLog,
@@ -152,6 +224,7 @@ class GradingContext:
         self.task = task
         self.answer = answer
         self.files = files
+        self.artifacts = artifacts
         self._sandbox = sandbox
         self._notes = notes
         self._log = log

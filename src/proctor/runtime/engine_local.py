@@ -22,6 +22,7 @@ class LocalEngine:
         self._clock = clock
         self._redactor = redactor
         self._running: dict[str, tuple[asyncio.Task[None], TryRunner]] = {}
+        self._forced = False
 
     def start(self, job: TryJob, save: Save) -> None:
         """Start a try; returns at once."""
@@ -29,6 +30,8 @@ class LocalEngine:
         if before is not None and not before[1].ended:
             raise InternalError(f"attempt @{job.attempt} was started twice")
         runner = TryRunner(job, emit=self._emit, save=save, clock=self._clock, redactor=self._redactor)
+        if self._forced:
+            runner.force()
         task = asyncio.get_running_loop().create_task(runner.run())
         self._running[job.attempt] = task, runner
         task.add_done_callback(lambda task: self._ended(job, task))
@@ -52,6 +55,17 @@ class LocalEngine:
         """Cancel every try."""
         for attempt in list(self._running):
             self.cancel(attempt)
+
+    def force(self) -> None:
+        """Let every try end in a hurry, whatever it waits for; they were cancelled before."""
+        self._forced = True
+        for _, runner in self._running.values():
+            runner.force()
+
+    @property
+    def running(self) -> int:
+        """How many tries have not ended."""
+        return len(self._running)
 
     async def wait(self) -> None:
         """Wait until no try is left."""

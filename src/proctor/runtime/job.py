@@ -5,15 +5,47 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from proctor.core.schedule import RetryPolicy
-from proctor.model.attempt import GradingMode
-from proctor.model.spec import EnvironmentSpec, Json, Task, TimeLimits
+from proctor.model.attempt import GradingMode, Issue
+from proctor.model.events import SavedFile
+from proctor.model.spec import Artifact, EnvironmentSpec, Json, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.runtime.lanes import Lane
 
 Save = Callable[[str, bytes | Json], None]
 """Keeps evidence of a try under a name: bytes as they are, anything else as JSON."""
+
+
+class TryFolder(Protocol):
+    """The directory of a try, where `Save` writes: what else has to be known to put files there."""
+
+    def path(self, name: str) -> Path:
+        """Return where a file with a name of ours is; makes nothing."""
+        ...
+
+    def name_of(self, text: str) -> str:
+        """Return a file name for a path or name that came from elsewhere, whatever is in it."""
+        ...
+
+    def is_plain(self, name: str) -> bool:
+        """Say whether the name of a file that came from elsewhere can stay as it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What an earlier try saved of the agent's part: the directory of that try, and the digests that the journal has.
+
+    `issues` are the ERROR issues of that part: they are the attempt's, whoever grades it.
+    """
+
+    directory: Path
+    answer_sha256: str | None
+    files: tuple[SavedFile, ...]
+    issues: tuple[Issue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +70,9 @@ class TryJob:
     lane: Lane | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How long what is refused inside the try is waited for."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What is taken out of the agent's sandbox: what the task declares, then what the experiment does."""
+    folder: TryFolder | None = None
+    """Where the try keeps files; needed where something is collected or saved as a file."""
+    checkpoint: Checkpoint | None = None
+    """Where the agent's part comes from in a try that only grades."""

@@ -8,12 +8,13 @@ from proctor.errors import describe
 from proctor.model.attempt import Issue, Outcome
 from proctor.model.events import LaneClosed
 from proctor.plugins.api import Sandbox
+from proctor.runtime.hurry import Hurry
 from proctor.runtime.shield import shielded
 
 RETIRING_CODES = frozenset({
     "provider.lost", "provider.open_failed", "provider.open_timeout", "sandbox.setup_failed", "task.setup_failed",
     "harness.crashed", "collect.failed", "internal",
-    "time.setup", "time.agent", "time.attempt", "time.collect", "time.grade",
+    "time.setup", "time.agent", "time.attempt", "time.idle", "time.collect", "time.grade",
 })  # fmt: skip
 """Issues after which nobody knows what a sandbox holds: no reset is trusted to mend it (spec 03 L2)."""
 
@@ -26,13 +27,14 @@ def retires(outcome: Outcome, issues: Sequence[Issue]) -> bool:
 class Lane:
     """One sandbox at most, opened by the first try in the lane."""
 
-    def __init__(self, name: str, experiment: str, dispose_seconds: float | None) -> None:
+    def __init__(self, name: str, experiment: str, dispose_seconds: float | None, hurry: Hurry | None = None) -> None:
         self.name = name
         self.experiment = experiment
         self.sandbox: Sandbox | None = None
         self.marked = False
         """Whether the state to which the sandbox is reset was noted."""
         self._dispose_seconds = dispose_seconds
+        self._hurry = hurry
 
     async def close(self, emit: Callable[[LaneClosed], None], trouble: Callable[[str], None]) -> None:
         """Dispose of the sandbox, if there is one, within its limit; `trouble` is told what went wrong."""
@@ -40,7 +42,7 @@ class Lane:
         gone: str | None = None
         try:
             if sandbox is not None:
-                await shielded(sandbox.dispose(), self._dispose_seconds)
+                await shielded(sandbox.dispose(), self._dispose_seconds, self._hurry)
                 gone = str(sandbox.id)
         except Exception as error:
             trouble(f"sandbox {sandbox.id if sandbox else ''} of lane {self.name}: {describe(error)}")

@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from proctor.core.commands import (
-    AcquireLease,
     CancelTry,
-    CloseLane,
     Command,
     Finish,
     FinishRun,
-    OpenLane,
-    ReleaseLease,
     ResumeTry,
-    RunSetup,
-    RunTeardown,
     Seal,
     StartGrading,
     StartTry,
     StopDispatch,
     WakeAt,
 )
-from proctor.errors import InternalError, StoreError
+from proctor.errors import StoreError, describe
 from proctor.model.events import (
     AttemptSealed,
     DispatchStopped,
@@ -38,7 +32,6 @@ from proctor.model.events import (
     Interrupted,
     IssueRaised,
     Notice,
-    RunEnded,
     RunEvent,
     StoreFailed,
     TimerFired,
@@ -47,68 +40,21 @@ from proctor.model.events import (
 )
 from proctor.runtime.clock import Clock
 from proctor.runtime.engine_local import LocalEngine
+from proctor.runtime.hooks import CarriesOut, DecidesNext, NoHooks
 from proctor.runtime.job import Save, TryJob
 from proctor.runtime.publisher import Publisher, RunSink, Shown
+from proctor.runtime.recorder import Recorder
 from proctor.runtime.redact import Redactor
+from proctor.runtime.sandbox_ledger import SandboxLedger
+
+GRACE_SECONDS = 30.0
+"""How long attempts in flight may take to clean up when the invocation is interrupted, unless it is told."""
 
 log = logging.getLogger(__name__)
 
 
-class DecidesNext(Protocol):
-    """The scheduler, as the loop sees it."""
-
-    def start(self, *, now: float) -> list[Command]:
-        """Return the first commands."""
-        ...
-
-    def handle(self, event: Event | Notice, *, now: float) -> list[Command]:
-        """Return what is to be done because of `event`."""
-        ...
-
-
-HookCommand = AcquireLease | ReleaseLease | RunSetup | RunTeardown | OpenLane | CloseLane
-"""Commands about an experiment as a whole; each but `OpenLane` is answered by one event."""
-
-
-class CarriesOut(Protocol):
-    """Carries out what concerns an experiment as a whole, and answers by events."""
-
-    def carry_out(self, command: HookCommand, emit: Callable[[RunEvent], None]) -> None:
-        """Begin; returns at once."""
-        ...
-
-    def interrupt(self) -> None:
-        """Cut short what waits or runs, but no teardown."""
-        ...
-
-    async def abandon(self) -> None:
-        """After a bug: give up waiting, close lanes, run the teardowns that are owed, release leases."""
-        ...
-
-    async def close(self) -> None:
-        """Wait for what still runs."""
-        ...
-
-
-class NoHooks:
-    """For invocations without setup, teardown, leases and lanes: a command for one is a bug."""
-
-    def carry_out(self, command: HookCommand, emit: Callable[[RunEvent], None]) -> None:
-        """Refuse."""
-        raise InternalError(f"nothing here can carry out {command}")
-
-    def interrupt(self) -> None:
-        """Do nothing."""
-
-    async def abandon(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
 class Loop:
-    """Runs one invocation to its end."""
+    """Runs one invocation to its end. `grace_seconds` is what attempts in flight may take when it is interrupted."""
 
     def __init__(
         self,
@@ -120,19 +66,27 @@ class Loop:
         clock: Clock,
         redactor: Redactor,
         hooks: CarriesOut | None = None,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._scheduler = scheduler
         self._hooks = hooks or NoHooks()
         self._timer: asyncio.TimerHandle | None = None
         self._prepare = prepare
-        self._runs = dict(runs)
         self._clock = clock
         self._engine = LocalEngine(emit=self.emit, clock=clock, redactor=redactor)
-        self._experiment_of: dict[str, str] = {}
-        self._inbox: list[Event | Notice] = []
+        self._inbox: deque[Event | Notice] = deque()
         self._wakeup = asyncio.Event()
         self._publisher = Publisher(runs, show, clock, on_failure=lambda: self.emit(StoreFailed()))
-        self._finished = False
+        self._recorder = Recorder(self._publisher, runs)
+        self._deciding, self._finished = True, False
+        self._grace_seconds = grace_seconds
+        self._grace: asyncio.TimerHandle | None = None
+        self._told_to_stop: Interrupted | None = None
+
+    @property
+    def sandboxes(self) -> SandboxLedger:
+        """Which sandboxes are not known to be gone."""
+        return self._recorder.sandboxes
 
     @property
     def store_error(self) -> StoreError | None:
@@ -144,24 +98,46 @@ class Loop:
         self._inbox.append(event)
         self._wakeup.set()
 
+    def interrupt(self, event: Interrupted) -> None:
+        """End the invocation: no more dispatch, what is in flight is cancelled; called again, by force (spec 10 I1)."""
+        again = self._told_to_stop is not None
+        self._told_to_stop = self._told_to_stop or event
+        if self._deciding:
+            self.emit(event)
+        else:
+            self._recorder.note([event])
+        if again:
+            self._engine.force()
+            self._hooks.force(teardowns=True)
+
     async def run(self) -> None:
         """Run until nothing is left to do and everything is durable and shown."""
         committer = self._publisher.start()
         committer.add_done_callback(lambda _: self._wakeup.set())
         try:
             await self._drive(committer)
-        except BaseException:
-            self._engine.cancel_all()
-            self._hooks.interrupt()
-            await self._engine.wait()
-            await self._hooks.abandon()
+        except BaseException as error:
+            await self._give_up(error)
             raise
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            for timer in (self._timer, self._grace):
+                if timer is not None:
+                    timer.cancel()
             await self._hooks.close()
             await self._publisher.close()
         committer.result()
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Clean up without the scheduler, after a bug or where the task of the loop is cancelled; it is noted."""
+        self._deciding = False
+        bug = not isinstance(error, asyncio.CancelledError)
+        cause = f"a bug of proctor: {describe(error)}" if bug else "the end of its event loop"
+        self._recorder.note([Interrupted(0, cause)])
+        self._engine.cancel_all()
+        self._stop()
+        await self._engine.wait()
+        await self._hooks.abandon()
+        self._recorder.note(self._inbox)
 
     async def _drive(self, committer: asyncio.Task[None]) -> None:
         self._carry_out(self._scheduler.start(now=self._clock.monotonic()))
@@ -171,9 +147,8 @@ class Loop:
             self._wakeup.clear()
             if committer.done():
                 committer.result()  # raises: it does not end by itself
-            batch, self._inbox = self._inbox, []
-            for event in batch:
-                self._take(event)
+            for _ in range(len(self._inbox)):
+                self._take(self._inbox.popleft())
             self._publisher.end_step()
 
     def _take(self, event: Event | Notice) -> None:
@@ -182,23 +157,36 @@ class Loop:
             case TimerFired():
                 pass
             case StoreFailed():
-                self._hooks.interrupt()
+                self._stop()
             case Interrupted():
-                self._hooks.interrupt()
-                for experiment in self._runs:
-                    self._publisher.record(experiment, event)
+                self._stop()
+                self._recorder.interruption(event)
             case _:
-                experiment = self._experiment(event)
+                experiment = self._recorder.experiment(event)
                 if experiment is None:
                     log.warning("%s of an attempt that is over was left out of account", type(event).__name__)
                     return
-                self._publisher.record(experiment, event)
+                self._recorder.record(experiment, event)
         self._carry_out(self._scheduler.handle(event, now=self._clock.monotonic()))
 
-    def _experiment(self, event: TryEvent | RunEvent | Event) -> str | None:
-        """Return the experiment that an event is of, or None for that of an attempt that is over."""
-        named: str | None = getattr(event, "experiment", None)
-        return named or self._experiment_of.get(getattr(event, "attempt", ""))
+    # ---------------------------------------------------------------------------------------------------- stopping
+
+    def _stop(self) -> None:
+        """Cut short what waits, and give what is in flight a grace, once."""
+        self._hooks.interrupt()
+        if self._grace is None:
+            self._grace = asyncio.get_running_loop().call_later(self._grace_seconds, self._grace_is_over)
+
+    def _grace_is_over(self) -> None:
+        """End by force what still cleans up; a teardown, which begins when that is done, has a limit of its own."""
+        if self._engine.running or self._hooks.pending:
+            signal = self._told_to_stop.signal if self._told_to_stop else 0
+            cause = f"clean-up took longer than {self._grace_seconds:g} s"
+            self._recorder.note([Interrupted(signal, cause)])
+            self._engine.force()
+            self._hooks.force(teardowns=False)
+
+    # ---------------------------------------------------------------------------------------------------- commands
 
     def _carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -206,12 +194,11 @@ class Loop:
 
     def _act(self, command: Command) -> None:
         match command:
-            case StartTry(attempt, slot, try_number):
-                self._experiment_of[attempt] = slot.experiment
-                self._publisher.record(slot.experiment, TryStarted(attempt, slot.task, slot.ordinal, try_number))
+            case StartTry(attempt, slot, number, grading_only=only):
+                self._recorder.record(slot.experiment, TryStarted(attempt, slot.task, slot.ordinal, number, only))
                 self._engine.start(*self._prepare(command))
             case StartGrading(attempt):
-                self._publisher.record(self._experiment_of[attempt], GradingStarted(attempt))
+                self._recorder.record(self._recorder.of_attempt(attempt), GradingStarted(attempt))
                 self._engine.grant(attempt)
             case ResumeTry(attempt):
                 self._engine.resume(attempt)
@@ -222,9 +209,10 @@ class Loop:
             case WakeAt(at):
                 self._wake_at(at)
             case StopDispatch(experiment, reason, slots):
-                self._publisher.record(experiment, DispatchStopped(experiment, reason, slots))
+                log.info("%s: %d slots are not dispatched: %s", experiment, slots, reason)
+                self._recorder.record(experiment, DispatchStopped(experiment, reason, slots))
             case FinishRun(experiment, completion):
-                self._publisher.record(experiment, RunEnded(experiment, completion))
+                self._recorder.run_ended(experiment, completion)
             case Finish():
                 self._finished = True
             case _:
@@ -232,12 +220,11 @@ class Loop:
 
     def _seal(self, seal: Seal) -> None:
         experiment = seal.slot.experiment
-        self._experiment_of.pop(seal.attempt, None)  # one that had no try was never here
         if seal.issue is not None:
-            self._publisher.record(experiment, IssueRaised(seal.attempt, seal.issue))
+            self._recorder.record(experiment, IssueRaised(seal.attempt, seal.issue))
         slot = seal.slot
         sealed = AttemptSealed(seal.attempt, slot.task, slot.ordinal, seal.verdict, seal.score, seal.tries)
-        self._publisher.record(experiment, sealed)
+        self._recorder.record(experiment, sealed)
 
     def _wake_at(self, at: float) -> None:
         """Set the one timer; an earlier one is replaced."""

@@ -47,7 +47,8 @@ class HeadTail:
     @property
     def kept(self) -> bytes:
         """Head and tail, joined."""
-        return bytes(self._head + self._tail[self._oldest :] + self._tail[: self._oldest])
+        tail = memoryview(self._tail)
+        return b"".join((self._head, tail[self._oldest :], tail[: self._oldest]))
 
     @property
     def dropped(self) -> int:

@@ -96,8 +96,9 @@ class Processes:
 
         `timeout_seconds` is of execution: what the command waited for a processor is not counted.
 
-        A cancellation kills all its processes before it goes on. What `on_output` raises does so too, and is raised
-        from here. Raises `Fault` when no process can be made, `ValueError` for a command or limits that are none.
+        A cancellation ends all its processes before it goes on, as the end of its time does: SIGTERM, the grace,
+        SIGKILL. What `on_output` raises kills them, and is raised from here. Raises `Fault` when no process can be
+        made, `ValueError` for a command or limits that are none.
         """
         limits = limits or NO_LIMITS
         _check_numbers(timeout_seconds, keep_bytes, limits)
@@ -108,9 +109,10 @@ class Processes:
         command.gone.add_done_callback(lambda _: self._forget(command))
         try:
             result = await command.result(timeout_seconds, self._grace_seconds)
-        except BaseException:
+        except BaseException as error:
+            grace = self._grace_seconds if isinstance(error, asyncio.CancelledError) else 0.0
             with suppress(Fault):  # what resists is tried again, and reported, by `kill`
-                await shielded(command.kill(), None)
+                await shielded(command.kill(grace), None)
             raise
         return dataclasses.replace(result, seconds=round(self._clock.monotonic() - started, 6))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from proctor.model.attempt import Check, Grade, Issue
+from proctor.model.bounds import LOG_LINE_CHARACTERS, shortened
 
 _SHORTEST = 6
 """Shorter values are words of ordinary text: replacing them would destroy it and hide nothing."""
@@ -62,7 +63,7 @@ def _mark(found: re.Match[str]) -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Log lines with moments in UTC; the whole line, traceback included, passes through a redactor."""
+    """Log lines with moments in UTC; the whole line, traceback included, passes through a redactor and is bounded."""
 
     converter = time.gmtime
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -73,5 +74,5 @@ class RedactingFormatter(logging.Formatter):
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line for `record` without the secrets."""
-        return self._redactor.text(super().format(record))
+        """Return the line for `record` without the secrets, and without its middle where it is too long."""
+        return shortened(self._redactor.text(super().format(record)), LOG_LINE_CHARACTERS)

@@ -8,10 +8,15 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from proctor.runtime.watchdog import watching
+
 T = TypeVar("T")
 
 LEFT_SECONDS = 1.0
 """How long tasks that are left at the end may take to end; by then everything that matters has ended."""
+
+LEFT: list[str] = []
+"""What is left of work that was run: it may wait for ever, and is not to be ended in good order at the exit."""
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +30,23 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.new_event_loop()
     threads = ThreadPoolExecutor(thread_name_prefix="proctor")
     loop.set_default_executor(threads)
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.set_exception_handler(lambda _, context: log.debug("left at the end: %s", context.get("message")))
-            loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        threads.shutdown(wait=False, cancel_futures=True)
-        if not any(not task.done() for task in left):
-            loop.close()
+    with watching(loop):
+        try:
+            return loop.run_until_complete(work)
+        finally:
+            _leave(loop, threads)
+
+
+def _leave(loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> None:
+    """End what is left in the loop, as far as it ends, and close it."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.set_exception_handler(lambda _, context: log.debug("left at the end: %s", context.get("message")))
+        loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
+    closing = loop.create_task(loop.shutdown_asyncgens())
+    loop.run_until_complete(asyncio.wait({closing}, timeout=LEFT_SECONDS))
+    threads.shutdown(wait=False, cancel_futures=True)
+    if closing.done() and all(task.done() for task in left):
+        loop.close()

@@ -7,27 +7,35 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
+
 T = TypeVar("T")
 
 
-async def shielded(work: Coroutine[Any, Any, T], limit_seconds: float | None) -> T:
+async def shielded(
+    work: Coroutine[Any, Any, T],
+    limit_seconds: float | None,
+    hurry: Hurry | None = None,
+    hurried_seconds: float | None = None,
+) -> T:
     """Run `work` to its end whatever happens to the caller, then return its result or raise its exception.
 
-    A cancellation that arrives meanwhile is delivered after it. Raises `TimeoutError` when the limit is over; the
-    work is then cancelled and abandoned, so that what ignores cancellation holds nobody.
+    A cancellation that arrives meanwhile is delivered after it. Raises `TimeoutError` when the limit is over, or what
+    a hurry leaves (see `Hurry.wait`); the work is then cancelled and abandoned, so that what ignores cancellation holds
+    nobody.
     """
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
+    hurry = hurry or Hurry()
     deadline = None if limit_seconds is None else loop.time() + limit_seconds
     interrupted: asyncio.CancelledError | None = None
     while not task.done():
         left = None if deadline is None else max(0.0, deadline - loop.time())
-        if left == 0.0:
-            task.cancel()
-            task.add_done_callback(_forget)
-            raise TimeoutError(f"gave up after {limit_seconds:g} s")
         try:
-            await asyncio.wait({task}, timeout=left)
+            if not await hurry.wait(task, left, hurried_seconds):
+                task.cancel()
+                task.add_done_callback(_forget)
+                raise TimeoutError("gave up, as there is no more time" if hurry.begun else _gave_up(limit_seconds))
         except asyncio.CancelledError as cancelled:
             interrupted = cancelled
     if interrupted is not None:
@@ -36,13 +44,22 @@ async def shielded(work: Coroutine[Any, Any, T], limit_seconds: float | None) ->
     return task.result()
 
 
+def _gave_up(limit_seconds: float | None) -> str:
+    return f"gave up after {limit_seconds:g} s" if limit_seconds is not None else "gave up"
+
+
 def _forget(task: asyncio.Future[Any]) -> None:
     """Take the exception of an abandoned task, so that asyncio does not print it as lost."""
     if not task.cancelled():
         task.exception()
 
 
-async def end_task(task: asyncio.Task[Any], grace_seconds: float) -> bool:
+async def end_task(
+    task: asyncio.Task[Any],
+    grace_seconds: float,
+    hurry: Hurry | None = None,
+    hurried_seconds: float = COURTESY_SECONDS,
+) -> bool:
     """Cancel a task and wait for its end, through any cancellation of the caller, but no longer than the grace.
 
     Returns False where it ignores the cancellation: it is abandoned then, and holds nobody. A cancellation of the
@@ -50,7 +67,7 @@ async def end_task(task: asyncio.Task[Any], grace_seconds: float) -> bool:
     """
     task.cancel()
     with suppress(TimeoutError, asyncio.CancelledError):
-        await shielded(wait_for_end(task), grace_seconds)
+        await shielded(wait_for_end(task), grace_seconds, hurry, hurried_seconds)
     if not task.done():
         task.add_done_callback(_forget)
     return task.done()

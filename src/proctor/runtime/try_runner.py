@@ -8,41 +8,33 @@ sandbox opens none. It decides nothing: what a failure means is the scheduler's 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import random
 import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from proctor.errors import Fault, SkipTask, boundary, describe, fault_of
-from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Outcome, Phase, TryResult
-from proctor.model.events import (
-    GradingQueued,
-    IssueRaised,
-    Purpose,
-    TryEnded,
-    TryEvent,
-    WorkCheckpointed,
-)
-from proctor.plugins.api import Collected, Message, Sandbox, Session
+from proctor.errors import Fault, SkipTask, boundary, describe
+from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult
+from proctor.model.events import IssueRaised, Purpose, TryEnded, TryEvent
+from proctor.plugins.api import Message, Sandbox, Session
 from proctor.runtime.backoff import Backoff, Sleep, retry_after_seconds
+from proctor.runtime.checkpoint import Work, load_checkpoint
 from proctor.runtime.clock import Clock
-from proctor.runtime.contexts import GradingContext, Patience, TryContext
-from proctor.runtime.job import Save, TryJob
+from proctor.runtime.contexts import Patience, TryContext
+from proctor.runtime.grading import Grading
+from proctor.runtime.harvest import Harvest
+from proctor.runtime.hurry import Hurry
+from proctor.runtime.job import Checkpoint, Save, TryJob
 from proctor.runtime.lanes import retires
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_sandboxes import TrySandboxes
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
-
-Emit = Callable[[TryEvent], None]
 
 
 class TryRunner:
@@ -52,7 +44,7 @@ class TryRunner:
         self,
         job: TryJob,
         *,
-        emit: Emit,
+        emit: Callable[[TryEvent], None],
         save: Save,
         clock: Clock,
         redactor: Redactor,
@@ -69,18 +61,24 @@ class TryRunner:
         self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)))
         self._log = TryLog(redactor, job.log_level)
         self._backoff = Backoff(job.attempt, emit, clock, sleep)
+        self._hurry = Hurry()
         self._phases = Phases(
-            job.attempt, emit=emit, clock=clock, notes=self._notes, log=self._log, backoff=self._backoff
-        )
+            job.attempt, emit=emit, clock=clock, notes=self._notes, log=self._log, backoff=self._backoff,
+            limits=job.limits, hurry=self._hurry,
+        )  # fmt: skip
         self._patience = Patience(self._backoff, job.retry, unit, clock)
         self._retry_after: str | None = None
-        self._granted = asyncio.Event()
         self._boxes = TrySandboxes(
-            job, emit=emit, notes=self._notes, phases=self._phases, backoff=self._backoff, patience=self._patience
-        )
+            job, emit=emit, notes=self._notes, phases=self._phases, backoff=self._backoff, patience=self._patience,
+            hurry=self._hurry,
+        )  # fmt: skip
         self._session: Session | None = None
         self._answer: str | None = None
-        self._collected = Collected()
+        self._harvest = Harvest(job, save=save, notes=self._notes, log=self._log, redactor=redactor)
+        self._grading = Grading(
+            job, emit=emit, notes=self._notes, log=self._log, phases=self._phases, backoff=self._backoff,
+            boxes=self._boxes,
+        )  # fmt: skip
 
     def _emit(self, event: TryEvent) -> None:
         """Report an event, unless the try has ended: what something left behind still says is of no attempt."""
@@ -97,7 +95,7 @@ class TryRunner:
 
     def grant(self) -> None:
         """Let grading go on: its permits are held."""
-        self._granted.set()
+        self._grading.grant()
 
     def resume(self) -> None:
         """Let the try go on after a backoff: its permits are held again."""
@@ -106,6 +104,10 @@ class TryRunner:
     def cancel(self) -> None:
         """Say that the try is being cancelled; whoever says so cancels the task as well."""
         self._backoff.cancel()
+
+    def force(self) -> None:
+        """Let nothing that still cleans up take longer than a hurry allows; the try was cancelled before."""
+        self._hurry.begin()
 
     async def run(self) -> None:
         """Run the try to its end."""
@@ -118,6 +120,7 @@ class TryRunner:
         notes = self._notes
         result = TryResult(outcome, grade, notes.usage, notes.grader_usage, tuple(notes.issues))
         reusable = await self._reset_lane(outcome)
+        notes.close(self._log)
         result = replace(result, issues=tuple(notes.issues))
         asked = retry_after_seconds(self._retry_after, self._clock.wall())
         self._emit(TryEnded(self._job.attempt, self._job.try_number, result, reusable, asked))
@@ -125,7 +128,7 @@ class TryRunner:
     async def _reset_lane(self, outcome: Outcome) -> bool:
         """Make the sandbox of the lane ready for the next try; say whether it is."""
         lane = self._job.lane
-        if lane is None:
+        if lane is None or self._job.checkpoint is not None:  # a try that only grades does not touch it
             return True
         if lane.sandbox is None or not lane.marked or retires(outcome, self._notes.issues):
             return False
@@ -134,8 +137,9 @@ class TryRunner:
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:
             try:
-                await self._work()
-                grade = await self._grade()
+                taken_over = self._job.checkpoint
+                work = await (self._work() if taken_over is None else self._take_over(taken_over))
+                grade = await self._grading.grade(work)
             finally:
                 await self._boxes.end(self._give_session())
         except SkipTask as skip:
@@ -149,29 +153,37 @@ class TryRunner:
         except BaseException as error:  # a bug of this file, or of what it calls without a boundary
             self._fail(Fault("internal", describe(error), phase=self._notes.phase), error)
             return Outcome.BROKEN, None
-        return Outcome.GRADED, self._redactor.grade(grade)
+        return Outcome.GRADED, self._notes.kept_grade(grade)
 
     # ------------------------------------------------------------------------------------------ the agent's part
 
-    async def _work(self) -> None:
+    async def _work(self) -> Work:
         job = self._job
+        sandbox = None
         context = TryContext(
             task=job.task, attempt=job.attempt, flags=job.flags, model=job.model,
             notes=self._notes, log=self._log, patience=self._patience,
         )  # fmt: skip
         if job.agent_sandbox:
-            context.attach(await self._agent_sandbox())
+            sandbox = await self._agent_sandbox()
+            context.attach(sandbox)
         await self._phases.run(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context))
         fault = await self._attempt(Phase.AGENT, job.limits.agent_seconds, self._send)
-        also = await self._attempt(Phase.COLLECT, job.limits.collect_seconds, self._collect)
+        answer = self._answer  # what an agent says that was abandoned comes too late
+        collect = lambda: self._harvest.gather(self._require_session(), sandbox)  # noqa: E731
+        also = await self._attempt(Phase.COLLECT, job.limits.collect_seconds, collect)
         await self._backoff.close()
         if fault is not None and also is not None:
             self._fail(fault)
-        if (last := also or fault) is not None:
+        last = also or fault
+        event = await self._harvest.saved(answer, failed=last is not None)
+        if last is not None:
             raise last
+        if event is not None:
+            self._emit(event)
         if job.grading is not GradingMode.REUSE:
-            self._checkpoint()
             await self._boxes.release(self._give_session())
+        return self._harvest.work(answer)
 
     async def _agent_sandbox(self) -> Sandbox:
         """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
@@ -196,65 +208,24 @@ class TryRunner:
         with boundary(Phase.SETUP, "harness.crashed"):
             self._session = await self._job.harness.start(context)
 
+    def _require_session(self) -> Session:
+        assert self._session is not None, "the session was started in setup"
+        return self._session
+
     async def _send(self) -> None:
-        assert self._session is not None
-        answer: Any = (await self._session.send(Message(self._job.task.prompt))).answer
+        answer: Any = (await self._require_session().send(Message(self._job.task.prompt))).answer
         if answer is not None and not isinstance(answer, str):
             raise Fault("harness.crashed", f"the harness returned an answer of type {type(answer).__name__}, not text")
-        self._answer = answer
+        self._answer = None if answer is None else self._notes.kept_answer(answer)
 
     def _give_session(self) -> Session | None:
         session, self._session = self._session, None
         return session
 
-    async def _collect(self) -> None:
-        assert self._session is not None
-        self._collected = await self._session.collect()
-        if self._collected.trajectory is not None:
-            self._save("trajectory.json", self._redactor.tree(self._collected.trajectory))
-
-    def _checkpoint(self) -> None:
-        digest = None
-        if self._answer is not None:
-            content = self._redactor.text(self._answer).encode("utf-8", "surrogatepass")
-            self._save("checkpoint/answer.txt", content)
-            digest = hashlib.sha256(content).hexdigest()
-        elif not self._notes.usage.calls:
-            return  # nothing was answered and nothing was paid for: there is nothing to lose
-        self._emit(WorkCheckpointed(self._job.attempt, self._job.try_number, digest, self._notes.usage))
-
-    # --------------------------------------------------------------------------------------------------- grading
-
-    async def _grade(self) -> Grade:
-        job = self._job
-        lane = job.lane.sandbox if job.lane is not None else None
-        sandbox = (self._boxes.last or lane) if job.grading is GradingMode.REUSE else None
-        if job.grading is GradingMode.FRESH:
-            self._emit(GradingQueued(job.attempt))
-            await self._granted.wait()
-            self._backoff.reopen()
-            sandbox = await self._boxes.open(Purpose.GRADE)
-            await self._backoff.close()
-        context = GradingContext(
-            task=job.task,
-            answer=self._answer,
-            files=self._collected.files,
-            sandbox=sandbox,
-            notes=self._notes,
-            log=self._log,
-        )
-        return await self._phases.run(Phase.GRADE, job.limits.grade_seconds, lambda: self._ask_grader(context))
-
-    async def _ask_grader(self, context: GradingContext) -> Grade:
-        try:
-            grade: Any = await self._job.grader.grade(context)
-        except ValueError as error:
-            # Grade itself refuses what is not a score; any other ValueError is a crash like the rest.
-            code = "grader.invalid_score" if isinstance(error, InvalidGrade) else "grader.crashed"
-            raise fault_of(error, Phase.GRADE, code) from error
-        if not isinstance(grade, Grade):
-            raise Fault("grader.invalid_score", f"the grader returned {type(grade).__name__}, not a Grade")
-        return grade
+    async def _take_over(self, checkpoint: Checkpoint) -> Work:
+        """Return the agent's part of an earlier try; what that part did wrong is the attempt's all the same."""
+        self._notes.issues += checkpoint.issues
+        return await asyncio.to_thread(load_checkpoint, checkpoint)
 
     # ------------------------------------------------------------------------------------------------- mechanics
 

@@ -11,6 +11,7 @@ from proctor.model.events import Purpose, SandboxDisposed, SandboxOpened, TryEve
 from proctor.plugins.api import Sandbox, Session
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.contexts import Patience
+from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
 from proctor.runtime.job import TryJob
 from proctor.runtime.notes import Notes
 from proctor.runtime.phases import Phases
@@ -18,6 +19,10 @@ from proctor.runtime.shield import end_task, shielded
 
 CANCEL_GRACE_SECONDS = 5.0
 """How long an opening of a sandbox may take to end when it is cancelled."""
+HURRIED_OPENING_SECONDS = COURTESY_SECONDS / 2
+"""The same in a hurry: less than the phase around it may take, so that what became of it is still recorded."""
+
+LATE = "the opening of a sandbox ignores its cancellation; what comes of it is removed only while this process lives"
 
 
 class TrySandboxes:
@@ -32,6 +37,7 @@ class TrySandboxes:
         phases: Phases,
         backoff: Backoff,
         patience: Patience,
+        hurry: Hurry | None = None,
     ) -> None:
         self._job = job
         self._emit = emit
@@ -39,6 +45,7 @@ class TrySandboxes:
         self._phases = phases
         self._backoff = backoff
         self._patience = patience
+        self._hurry = hurry or Hurry()
         self._sandboxes: list[Sandbox] = []
         self._over = False
 
@@ -70,7 +77,8 @@ class TrySandboxes:
             with boundary(Phase.OPEN):
                 sandbox = await self._job.provider.open(self._job.environment, labels)
             self._sandboxes.append(sandbox)
-            if self._over:  # it came after everybody had stopped waiting for it
+            if self._over:  # it came after everybody had stopped waiting for it, so nothing presses any more
+                self._hurry = Hurry()
                 await self._release_all(None)
             return sandbox
 
@@ -78,7 +86,8 @@ class TrySandboxes:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await end_task(opening, CANCEL_GRACE_SECONDS)
+            if not await end_task(opening, CANCEL_GRACE_SECONDS, self._hurry, HURRIED_OPENING_SECONDS):
+                self._notes.raise_issue("dispose.failed", LATE)
             raise
 
     async def release(self, session: Session | None) -> None:
@@ -94,7 +103,7 @@ class TrySandboxes:
     async def _release_all(self, session: Session | None) -> None:
         await self._backoff.close()
         if session is not None:
-            await self.let_go(session.close, "the harness session")
+            await self.let_go(session.close, "the harness session", COURTESY_SECONDS)
         while self._sandboxes:
             sandbox = self._sandboxes.pop()
             started = self._phases.started(Phase.DISPOSE)
@@ -103,18 +112,25 @@ class TrySandboxes:
             if gone:
                 self._emit(SandboxDisposed(self._job.attempt, str(sandbox.id)))
 
-    async def let_go(self, release: Callable[[], Awaitable[None]], what: str) -> bool:
-        """Release something within the limit of dispose; trouble is a warning beside the outcome, never instead."""
+    async def let_go(
+        self, release: Callable[[], Awaitable[None]], what: str, hurried_seconds: float | None = None
+    ) -> bool:
+        """Release something within the limit of dispose; trouble is a warning beside the outcome, never instead.
+
+        In a hurry it may take `hurried_seconds`, or all that is left.
+        """
         limit = self._job.limits.dispose_seconds
 
         async def guarded() -> None:
+            self._phases.hold(Phase.DISPOSE, limit)
             with boundary(Phase.DISPOSE):
                 await release()
 
         try:
-            await shielded(guarded(), limit)
+            await shielded(guarded(), limit, self._hurry, hurried_seconds)
         except (TimeoutError, asyncio.CancelledError, Fault) as error:
-            why = f"not gone within {limit:g} s" if limit and isinstance(error, TimeoutError) else describe(error)
+            timed_out = limit and isinstance(error, TimeoutError) and not self._hurry.begun
+            why = f"not gone within {limit:g} s" if timed_out else describe(error)
             self._notes.raise_issue("dispose.failed", f"{what}: {why}")
             return False
         return True

@@ -20,8 +20,10 @@ the same bytes. result.json, one line for each member:
 What is empty or unknown is left out. Score, sub-scores and checks are those of the last try, the one that counts.
 `issues` at the top are those of no try. Of each try: `number`, `outcome` (absent when it never ended), `phases` in
 seconds to the microsecond (the sum where a phase came twice; null where it began and did not end), `issues`, `usage` of
-the agent and `grader_usage`, `answer_sha256`, `sandboxes` (each with `purpose`, and `"disposed":false` where no end of
-it was seen), and for a graded try that was replaced by a later one its `solved` and `score`.
+the agent and `grader_usage`, `answer_sha256`, `files` (those of its checkpoint beside the answer, with digest and
+size), `"grading_only":true` where the agent's part is that of an earlier try, `sandboxes` (each with
+`purpose`, and `"disposed":false` where no end of it was seen), and for a graded try that was replaced by a later one
+its `solved` and `score`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from proctor.model.attempt import Grade, Issue, Phase
+from proctor.model.attempt import Issue
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
@@ -51,6 +53,7 @@ from proctor.model.events import (
 )
 from proctor.model.ids import AttemptId
 from proctor.store.codec import plain_part, stamp
+from proctor.store.folded_try import FoldedTry, SavedWork
 from proctor.store.plain import plain_json
 
 RESULT_FORMAT = 1
@@ -60,52 +63,6 @@ AttemptEvent = TryEvent | TryStarted | GradingStarted | AttemptSealed
 """The events that belong to one attempt."""
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class _Try:
-    """What is known of one try."""
-
-    __slots__ = ("answer_sha256", "ended", "number", "phases", "raised", "sandboxes")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.phases: dict[Phase, float | None] = {}
-        self.raised: list[Issue] = []
-        self.sandboxes: dict[str, dict[str, Any]] = {}
-        self.answer_sha256: str | None = None
-        self.ended: TryEnded | None = None
-
-    @property
-    def grade(self) -> Grade | None:
-        return None if self.ended is None else self.ended.result.grade
-
-    def plain(self, *, counted: bool) -> dict[str, Any]:
-        """Return the try as result.json holds it."""
-        plain: dict[str, Any] = {"number": self.number}
-        if self.ended is not None:
-            plain["outcome"] = self.ended.result.outcome.value
-        if self.grade is not None and not counted:
-            plain["solved"], plain["score"] = self.grade.solved, float(self.grade.score)
-        if self.phases:
-            plain["phases"] = {
-                phase.value: None if seconds is None else round(seconds, 6) for phase, seconds in self.phases.items()
-            }
-        if issues := self._issues():
-            plain["issues"] = [plain_part(issue, "issue") for issue in issues]
-        if self.ended is not None:
-            for name in ("usage", "grader_usage"):
-                if usage := plain_part(getattr(self.ended.result, name), name):
-                    plain[name] = usage
-        if self.answer_sha256 is not None:
-            plain["answer_sha256"] = self.answer_sha256
-        if self.sandboxes:
-            plain["sandboxes"] = list(self.sandboxes.values())
-        return plain
-
-    def _issues(self) -> list[Issue]:
-        """Return the issues of the result, after those that were raised on the way and are not among them."""
-        final = [] if self.ended is None else list(self.ended.result.issues)
-        return [issue for issue in self.raised if issue not in final] + final
 
 
 class AttemptFold:
@@ -119,7 +76,7 @@ class AttemptFold:
         self.ordinal: int | None = None
         self.started_at: float | None = None
         self.ended_at: float | None = None
-        self._tries: list[_Try] = []
+        self._tries: list[FoldedTry] = []
         self._early: list[Issue] = []
         self._sealed: AttemptSealed | None = None
 
@@ -127,6 +84,11 @@ class AttemptFold:
     def sealed(self) -> bool:
         """Whether `AttemptSealed` was seen; later events change nothing."""
         return self._sealed is not None
+
+    @property
+    def saved_work(self) -> SavedWork | None:
+        """The newest checkpoint, if there is one."""
+        return next((each.work for each in reversed(self._tries) if each.work is not None), None)
 
     def add(self, event: Event, at: float) -> None:
         """Take the next event of this attempt, which happened `at` seconds after the epoch.
@@ -170,7 +132,7 @@ class AttemptFold:
         """Return the bytes of result.json; raises `ValueError` before the end, `NotEncodable` for a bad value."""
         return _encode_members(self.result())
 
-    def _try(self) -> _Try:
+    def _try(self) -> FoldedTry:
         if not self._tries:
             raise ValueError(f"attempt {self.attempt} has an event before its first try")
         return self._tries[-1]
@@ -179,7 +141,7 @@ class AttemptFold:
         self.task, self.ordinal = event.task, event.ordinal
         if self.started_at is None:
             self.started_at = at
-        self._tries.append(_Try(event.try_number))
+        self._tries.append(FoldedTry(event.try_number, grading_only=event.grading_only))
 
     def _sandbox_opened(self, event: SandboxOpened, at: float) -> None:
         self._try().sandboxes[event.sandbox] = {
@@ -202,7 +164,7 @@ class AttemptFold:
         phases[event.phase] = (phases.get(event.phase) or 0.0) + event.seconds
 
     def _work_checkpointed(self, event: WorkCheckpointed, at: float) -> None:
-        self._try().answer_sha256 = event.answer_sha256
+        self._try().checkpointed(event)
 
     def _issue_raised(self, event: IssueRaised, at: float) -> None:
         (self._tries[-1].raised if self._tries else self._early).append(event.issue)

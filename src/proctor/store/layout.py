@@ -39,7 +39,8 @@ class RunLayout:
               result.json                           result(task, ordinal)
               tries/<n>/                            try_dir(task, ordinal, n)
                 trajectory.json   try.log           what the try left behind
-                checkpoint/answer.txt
+                artifacts/                          what was taken out of the sandbox
+                checkpoint/                         what grading needs: answer.txt, files/, manifest.json
     ```
 
     Nothing is made by asking for a path.

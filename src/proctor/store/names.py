@@ -32,9 +32,13 @@ NAME_BYTES_MAX = 80
 NO_MODEL = "none"
 """Stands in a directory name for the model of an experiment that has none."""
 
+ENDING_CHARACTERS_MAX = 16
+"""So long may an ending such as `.json` be that stays at the end of a file's name whatever is done to the rest."""
+
 _HASH_DIGITS = 8
 _SAFE = re.compile(r"[a-z0-9+=@,-][a-z0-9+=@,.-]*")
 _LIKE_HASHED = re.compile(r"-[0-9a-f]{8}\Z")
+_ENDING = re.compile(rf"\.[0-9A-Za-z]{{1,{ENDING_CHARACTERS_MAX - 1}}}\Z")
 _REPLACED = frozenset('/\\:*?"<>|_')
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
@@ -56,6 +60,39 @@ def _component_name(text: str, *, taken: str | None = None) -> str:
     room = NAME_BYTES_MAX - 1 - _HASH_DIGITS
     kept = _normalised(text).encode("utf-8")[:room].decode("utf-8", "ignore")
     return f"{kept}-{digest}"
+
+
+def file_name(text: str) -> str:
+    """Return the name of a file for a path or name that came from elsewhere: one path component, as `component_name`.
+
+    `_` stays, and so does the ending, so that programs know what the file is.
+    """
+    text = escape_surrogates(text)
+    found = _ENDING.search(text)
+    stem, ending = (text[: found.start()], found.group().lower()) if found and found.start() else (text, "")
+    fits = len(text.encode("utf-8")) <= NAME_BYTES_MAX and not _LIKE_HASHED.search(stem)
+    if text and fits and _normalised(text, keep="_") == text == _folded(text) and not _is_device(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:_HASH_DIGITS]
+    room = NAME_BYTES_MAX - 1 - _HASH_DIGITS - len(ending)
+    kept = _normalised(stem, keep="_").strip("-.").encode("utf-8")[:room].decode("utf-8", "ignore")
+    kept = kept.replace(".", "-") if _is_device(kept) else kept
+    return f"{kept or 'file'}-{digest}{ending}"
+
+
+def is_plain_file_name(name: str) -> bool:
+    """Say whether the name of a file that came from elsewhere can stay as it is, on every file system.
+
+    Capital letters, `_`, spaces and a leading dot are fine: whoever keeps the name keeps its neighbours' as well.
+    """
+    bare = name.removeprefix(".").replace(" ", "-")
+    return (
+        bare not in ("", ".")
+        and not name.endswith((" ", "."))
+        and len(name.encode("utf-8", "surrogatepass")) <= 3 * NAME_BYTES_MAX
+        and _normalised(bare, keep="_") == bare
+        and not _is_device(name)
+    )
 
 
 def experiment_dir_name(model: str | None, benchmark: str, harness: str) -> str:

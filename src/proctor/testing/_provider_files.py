@@ -97,6 +97,25 @@ async def links_and_devices_are_left_out_of_downloads(stage: Stage) -> None:
     require_equal("what came", sorted(_tree(stage.folder / "back")), ["sub", "sub/kept"])
 
 
+async def what_is_beyond_a_limit_is_left_out_and_counted(stage: Stage) -> None:
+    """Files come whole, in the order of their names, those of a directory first; what is small still fits later."""
+    await stage.sandbox.exec(
+        "mkdir -p out/sub; printf 12345 > out/a; printf 1234567890 > out/b; printf 12 > out/c; printf 123 > out/sub/d"
+    )
+    back = stage.folder
+    left_out = await stage.sandbox.download("out", back / "few bytes", max_bytes=8)
+    require_equal("what was left out by bytes", (left_out.files, left_out.size_bytes), (2, 13))
+    require_equal("what came", sorted(_tree(back / "few bytes")), ["a", "c", "sub"])
+    left_out = await stage.sandbox.download("out", back / "few files", max_files=2)
+    require_equal("what was left out by number", (left_out.files, left_out.size_bytes), (2, 5))
+    require_equal("what came", sorted(_tree(back / "few files")), ["a", "b", "sub"])
+    left_out = await stage.sandbox.download("out/b", back / "one file", max_bytes=9)
+    require_equal("a single file that is too large", (left_out.files, left_out.size_bytes), (1, 10))
+    require(not (back / "one file").exists(), "a file that is too large should not come in part")
+    left_out = await stage.sandbox.download("out", back / "all", max_bytes=20, max_files=4)
+    require(not left_out, "what fits exactly should come")
+
+
 async def a_hidden_file_is_found(stage: Stage) -> None:
     """Modes do not hide what an agent left, from whoever may change them."""
     await stage.sandbox.exec("mkdir -p out/sub; echo kept > out/sub/kept; chmod 0 out/sub/kept out/sub")
@@ -146,6 +165,7 @@ CHECKS = (
     single_files_go_in_and_out,
     downloading_what_is_not_there_fails,
     links_and_devices_are_left_out_of_downloads,
+    what_is_beyond_a_limit_is_left_out_and_counted,
     a_hidden_file_is_found,
     holes_do_not_fill_the_disk,
     uploads_do_not_follow_planted_links,

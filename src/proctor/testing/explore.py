@@ -20,34 +20,30 @@ from proctor.core.commands import (
     ResumeTry,
     RunSetup,
     RunTeardown,
+    Seal,
     StartGrading,
     StartTry,
     WakeAt,
 )
 from proctor.core.scheduler import Scheduler
-from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult, issue_of
+from proctor.model.attempt import issue_of
 from proctor.model.events import (
-    BackoffEnded,
-    BackoffStarted,
     Event,
-    GradingQueued,
     Interrupted,
     LaneClosed,
     LeaseGranted,
     LeaseRefused,
     LeaseReleased,
     Notice,
-    PhaseEnded,
     SetupEnded,
     TeardownEnded,
     TimerFired,
     TryEnded,
 )
+from proctor.testing.explore_scripts import Script
 from proctor.testing.referee import Referee, Violation
 from proctor.testing.worlds import World
 
-_PASSED = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0))
-_LOST = TryResult(Outcome.BROKEN, issues=(issue_of("provider.lost", "explored"),))
 _FAILED = issue_of("experiment.setup_failed", "explored")
 
 
@@ -58,49 +54,6 @@ class Move(NamedTuple):
     how: str
 
 
-class _Script:
-    """What one try has still to report."""
-
-    def __init__(self, world: World, start: StartTry) -> None:
-        plan = next(plan for plan in world.plans if plan.name == start.slot.experiment)
-        sandbox = plan.agent_sandbox[plan.task_ids.index(start.slot.task)]
-        self.start = start
-        self.steps: list[str] = ["backoff", "backed off"] if world.backoff_rate and start.try_number == 1 else []
-        if sandbox and start.lane is None and plan.grading is not GradingMode.REUSE:
-            self.steps.append("disposed")
-        if plan.grading is GradingMode.FRESH or (plan.grading is GradingMode.NONE and plan.judge):
-            self.steps.append("queue")
-        self.steps.append("end")
-        self.waits = False
-        self.cancelled = False
-
-    def moves(self, world: World) -> list[str]:
-        if self.cancelled:
-            return ["cancelled"]
-        if self.waits:
-            return []
-        if self.steps[0] != "end":
-            return [self.steps[0]]
-        return ["passed", "lost"] if world.fault_rate and self.start.try_number == 1 else ["passed"]
-
-    def event(self, how: str) -> Event:
-        attempt, number = self.start.attempt, self.start.try_number
-        if how in ("passed", "lost", "cancelled"):
-            result = {"passed": _PASSED, "lost": _LOST, "cancelled": TryResult(Outcome.CANCELLED)}[how]
-            return TryEnded(attempt, number, result, sandbox_reusable=how == "passed")
-        self.steps.pop(0)
-        self.waits = how in ("backed off", "queue")
-        match how:
-            case "backoff":
-                return BackoffStarted(attempt, "model.overloaded", 1.0)
-            case "backed off":
-                return BackoffEnded(attempt, 1.0)
-            case "queue":
-                return GradingQueued(attempt)
-            case _:
-                return PhaseEnded(attempt, Phase.DISPOSE, 0.0)
-
-
 class _Play:
     """One way through a world."""
 
@@ -109,7 +62,11 @@ class _Play:
         self._ids = 0
         self._scheduler = Scheduler(world.plans, world.limits, self._mint, patience=world.patience)
         self._referee = Referee(world.plans, world.limits, patience=world.patience)
-        self._scripts: dict[str, _Script] = {}
+        self._scripts: dict[str, Script] = {}
+        self._ends: dict[str, str] = {}
+        """How the last try of those ended that may get another."""
+        self._boxes: set[str] = set()
+        """Lanes in which a sandbox was opened."""
         self._others: dict[str, list[str]] = {}
         """What else can happen, by whose move it is."""
         self._wake: float | None = None
@@ -124,7 +81,7 @@ class _Play:
 
     def moves(self) -> list[Move]:
         """Return everything that can happen next."""
-        found = [Move(who, how) for who, script in self._scripts.items() for how in script.moves(self.world)]
+        found = [Move(who, how) for who, script in self._scripts.items() for how in script.moves()]
         found += [Move(who, how) for who, ways in self._others.items() for how in ways]
         if self._wake is not None:
             found.append(Move("timer", ""))
@@ -141,17 +98,19 @@ class _Play:
     def state(self) -> object:
         """Return what tells this state from others."""
         scripts = tuple(
-            (who, script.start.try_number, script.start.lane, tuple(script.steps), script.waits, script.cancelled)
+            (who, *_same(script.start), tuple(script.steps), script.waits, script.cancelled)
             for who, script in self._scripts.items()
         )
         others = tuple((who, tuple(ways)) for who, ways in self._others.items())
-        return scripts, others, self._wake is None, self._interrupted, repr(self._scheduler.snapshot())
+        ends = tuple(self._ends.items())
+        return scripts, ends, others, self._wake is None, self._interrupted, repr(self._scheduler.snapshot())
 
     def _event(self, move: Move) -> Event | Notice:
         who, how = move
         if who in self._scripts:
             event = self._scripts[who].event(how)
             if isinstance(event, TryEnded):
+                self._ends[who] = how
                 del self._scripts[who]
             return event
         if who == "timer":
@@ -181,8 +140,13 @@ class _Play:
     def _obey(self, event: Event | Notice | None, commands: Sequence[Command]) -> None:
         for command in commands:
             match command:
-                case StartTry(attempt):
-                    self._scripts[attempt] = _Script(self.world, command)
+                case StartTry(attempt, _, _, lane, grading_only):
+                    self._ends.pop(attempt, None)
+                    if lane is not None and not grading_only:
+                        self._boxes.add(lane)
+                    self._scripts[attempt] = Script(self.world, command, in_box=lane in self._boxes)
+                case Seal(attempt):
+                    self._ends.pop(attempt, None)
                 case StartGrading(attempt) | ResumeTry(attempt):
                     self._scripts[attempt].waits = False
                 case CancelTry(attempt):
@@ -217,6 +181,10 @@ class _Play:
         if not self.finished:
             raise Violation("deadlock: nothing can happen, and the scheduler has not finished")
         self._referee.end()
+
+
+def _same(start: StartTry) -> tuple[object, ...]:
+    return start.try_number, start.lane, start.grading_only
 
 
 def explore(world: World, *, most: int = 200_000) -> int:

@@ -93,7 +93,7 @@ class FakeSandbox:
         """Refuse: this fake copies nothing."""
         raise NotImplementedError("FakeSandbox copies nothing")
 
-    async def download(self, source: str, target: Any) -> None:
+    async def download(self, source: str, target: Any, **limits: Any) -> Any:
         """Refuse: this fake copies nothing."""
         raise NotImplementedError("FakeSandbox copies nothing")
 
@@ -161,6 +161,7 @@ class FakeBenchmark:
     name = "fake"
     version = "1"
     isolated_attempts = True
+    gradings = tuple(GradingMode)
     options = NoOptions
 
     def __init__(
@@ -231,6 +232,7 @@ class FakeGrader:
     name = "fake"
     version = "1"
     options = NoOptions
+    reward_files: tuple[str, ...] = ()
 
     def __init__(self, on_grade: Callable[[GradeContext], Awaitable[Any]] | None = None) -> None:
         self._on_grade = on_grade

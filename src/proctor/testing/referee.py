@@ -16,15 +16,12 @@ from proctor.core.schedule import ExperimentPlan
 from proctor.model.attempt import GradingMode, Phase
 from proctor.model.events import (
     BackoffEnded,
-    BackoffStarted,
     Event,
-    GradingQueued,
     Interrupted,
     LaneClosed,
     Notice,
     PhaseEnded,
     PhaseStarted,
-    Purpose,
     RunEvent,
     SandboxDisposed,
     SandboxOpened,
@@ -34,9 +31,11 @@ from proctor.model.events import (
     TryEvent,
 )
 from proctor.model.ids import AttemptId
-from proctor.testing.referee_books import BOX, Case, LaneBook, Ledger, Live, Place, Violation, is_of_provider, require
+from proctor.testing.referee_books import Ledger
+from proctor.testing.referee_cases import Case, LaneBook, Live, Place, Violation, require
 from proctor.testing.referee_ends import Ends
 from proctor.testing.referee_gates import Startable
+from proctor.testing.referee_held import held_when, opened
 
 __all__ = ["Referee", "Violation", "require"]
 
@@ -86,10 +85,11 @@ class Referee:
         require(not ledger.lanes, f"left at the end: {ledger.lanes}")
         for case in ledger.cases:
             number = len(case.sealed) + sum(case.stopped.values())
-            require(number == case.plan.slots, f"{number} of {case.plan.slots} slots of {case.plan.name} ended")
+            slots = case.plan.slots - case.plan.reused
+            require(number == slots, f"{number} of {slots} slots of {case.plan.name} ended")
 
     def _reported(self, event: TryEvent, live: Live) -> None:
-        plan = self._ledger.plan_of(live)
+        ledger = self._ledger
         if isinstance(event, SandboxDisposed):
             if live.sandbox == event.sandbox:
                 live.sandbox = None
@@ -99,48 +99,12 @@ class Referee:
             dying = event.phase is Phase.DISPOSE and live.where in ("backing off", "resuming")
             require("global" in live.gates or live.cancelled or dying, f"G1: {event} without a global permit")
         if isinstance(event, SandboxOpened):
-            self._opened(event, live)
+            opened(ledger, event, live)
         if isinstance(event, PhaseEnded) and event.phase is Phase.DISPOSE:
             live.sandbox = None
         waits = live.where in ("backing off", "resuming") and not isinstance(event, BackoffEnded)
         if not live.cancelled and not waits:
-            self._held_when(event, live, plan)
-
-    def _opened(self, event: SandboxOpened, live: Live) -> None:
-        ledger, plan = self._ledger, self._ledger.plan_of(live)
-        provider = f"provider {plan.graded_at if event.purpose is Purpose.GRADE else plan.provider}"
-        owner = ledger.lanes[live.lane] if live.lane is not None else live
-        require(owner.gates[provider] > 0, f"G3: {event} without a permit of its provider")
-        require(live.sandbox is None, f"{event}, with another one still open")
-        if live.lane is None:
-            live.sandbox = event.sandbox
-
-    def _held_when(self, event: TryEvent, live: Live, plan: ExperimentPlan) -> None:
-        """Count what goes back, by the table "what is held when"."""
-        ledger = self._ledger
-        match event:
-            case BackoffStarted():
-                live.before, live.where = live.where, "backing off"
-                graded = live.before == "grading"
-                provider = plan.graded_at if graded else plan.provider
-                refused = is_of_provider(event.code)
-                model = (plan.judge or plan.model) if graded else plan.model
-                live.refused_open = provider if refused else None
-                live.endpoint = f"provider {provider}" if refused or model is None else f"model {model}"
-                ledger.give(live, ["global"])
-            case BackoffEnded():
-                live.where = "resuming"
-            case GradingQueued():
-                live.where = "waiting for grading"
-                ledger.give(live, ["global", "model ", *BOX])
-            case PhaseStarted(_, Phase.DISPOSE):
-                ledger.give(live, ["model "])
-            case PhaseStarted(_, Phase.GRADE) if plan.grading is GradingMode.NONE and live.where != "grading":
-                ledger.give(live, ["model ", *BOX])
-            case PhaseEnded(_, Phase.DISPOSE) if plan.grading is not GradingMode.REUSE and live.where != "grading":
-                ledger.give(live, ["model ", *BOX])
-            case _:
-                pass
+            held_when(ledger, event, live)
 
     def _lane_closed(self, event: LaneClosed) -> None:
         lane = self._ledger.lanes[event.lane]
@@ -211,8 +175,12 @@ class Referee:
             require(other is None or not self._exact, f"E3: {command} went before {other}")
         pool = ledger.pool_of(case, task)
         require((pool is None) == (command.lane is None), f"L1: {command} is in the wrong place")
+        only = place in case.regraded
+        require(command.grading_only is only, f"T3: {command}, and its work is {'' if only else 'not '}done")
         case.queued.remove(place)
-        live = ledger.live[command.attempt] = Live(case.index, *place, Counter(), lane=command.lane)
+        live = ledger.live[command.attempt] = Live(
+            case.index, *place, Counter(), lane=command.lane, only=only, saved=only
+        )
         if pool is None:
             ledger.take(live, Counter({f"experiment {plan.name}": 1}))
         self._execute(command, live, plan, pool)
@@ -220,24 +188,25 @@ class Referee:
 
     def _execute(self, command: StartTry, live: Live, plan: ExperimentPlan, pool: str | None) -> None:
         ledger = self._ledger
-        lane_id, opens = command.lane, plan.provider if plan.agent_sandbox[live.task] else None
+        lane_id, opens = command.lane, ledger.opens(plan, live.task, only=live.only)
         if lane_id is not None and pool is not None:
             if self._opened_lane == lane_id:
                 lane = ledger.lanes[lane_id] = LaneBook(live.index, pool, Counter(), ledger.now)
                 ledger.take(lane, ledger.lane_box(plan, live.task))
             else:
-                opens = None
+                opens = opens if live.only else None
                 lane = ledger.lanes[lane_id]
                 require(lane.pool == pool, f"L1: {command} shares a lane with another environment")
                 require(lane.attempt in (None, command.attempt) and not lane.closing, f"G7: {command} in a busy lane")
             lane.attempt = command.attempt
             self._opened_lane = None
-        models = (plan.model, plan.judge) if plan.grading is GradingMode.REUSE else (plan.model,)
-        used = {f"model {name}" for name in models if name} | ({f"provider {opens}"} if opens else set[str]())
+        models = ledger.models(plan, only=live.only)
+        used = {f"model {name}" for name in models} | ({f"provider {opens}"} if opens else set[str]())
         require(ledger.endpoint_free(used), f"B2: {command} uses an endpoint on which all back off")
         self._pace(command, plan, opens, models)
-        ledger.take(live, ledger.executing(plan, live.task, lane=lane_id is not None))
-        live.where, live.try_number = "executing", command.try_number
+        takes = ledger.grading if live.only else ledger.executing
+        ledger.take(live, takes(plan, live.task, lane=lane_id is not None))
+        live.where, live.try_number = "grading" if live.only else "executing", command.try_number
 
     def _start_again(self, command: StartTry) -> None:
         ledger = self._ledger
@@ -246,6 +215,8 @@ class Referee:
         require((case.index, *place) == (live.index, live.ordinal, live.task), f"{command} is of another slot")
         require(live.between and not live.cancelled, f"B3: {command} before the try before has ended")
         require(command.try_number == live.try_number + 1 <= 1 + case.plan.retry.max_retries, f"T1: {command}")
+        require(command.grading_only is live.next_only, f"T3: {command}, and what there is of it: {live}")
+        live.only = command.grading_only
         require(ledger.now >= live.earliest - 1e-6, f"B4: {command} at {ledger.now}, not before {live.earliest}")
         self._before_others(command)
         if self._retried_last and self._exact:

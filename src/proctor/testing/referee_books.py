@@ -5,95 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from proctor.core.gates import GateLimits
 from proctor.core.schedule import ExperimentPlan
-from proctor.model.attempt import GradingMode, TryResult
+from proctor.model.attempt import GradingMode
 from proctor.model.codes import CODES, Owner
-from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId
-
-Place = tuple[int, int]
-"""(ordinal, task) of a slot."""
-
-
-class Violation(Exception):
-    """A rule was broken."""
-
-
-def require(holds: object, message: str) -> None:
-    """Raise `Violation` unless something holds."""
-    if not holds:
-        raise Violation(message)
-
-
-@dataclass(slots=True)
-class Live:
-    """An attempt in flight, as commands and events tell it."""
-
-    index: int
-    ordinal: int
-    task: int
-    gates: Counter[str]
-    where: str = "executing"
-    """executing, backing off, resuming, waiting for grading, grading, between tries"""
-    try_number: int = 1
-    lane: str | None = None
-    cancelled: bool = False
-    sandbox: str | None = None
-    endpoint: str | None = None
-    """What it backs off on."""
-    refused_open: str | None = None
-    """The provider that refused an opening, while it backs off for that."""
-    before: str = "executing"
-    last: TryResult | None = None
-    earliest: float = 0.0
-    latest: float = 0.0
-    """Its next try starts in between, if its permits are there."""
-    spent: float = 0.0
-
-    @property
-    def between(self) -> bool:
-        """Whether no try of it is running."""
-        return self.where == "between tries"
-
-
-@dataclass(slots=True)
-class LaneBook:
-    """A lane."""
-
-    index: int
-    pool: str
-    gates: Counter[str]
-    opened_at: float
-    attempt: AttemptId | None = None
-    closing: bool = False
-    gone: bool = False
-
-
-@dataclass(slots=True)
-class Case:
-    """One experiment."""
-
-    index: int
-    plan: ExperimentPlan
-    queued: set[Place]
-    sealed: set[Place] = field(default_factory=set[Place])
-    stopped: Counter[StopReason] = field(default_factory=Counter[StopReason])
-    completion: Completion | None = None
-    stage: str = "waiting"
-    """waiting, leasing, leased, setting up, open, tearing down, releasing, done"""
-    holds_lease: bool = False
-    set_up: bool = False
-    spent: float = 0.0
-    largest: float | None = None
-    unknown_cost: bool = False
-
-    @property
-    def reserve(self) -> float | None:
-        """What one attempt is expected to cost at most."""
-        return self.plan.expected_cost_usd if self.largest is None else self.largest
+from proctor.testing.referee_cases import Case, LaneBook, Live, require
 
 
 class Ledger:
@@ -101,10 +19,7 @@ class Ledger:
 
     def __init__(self, plans: Sequence[ExperimentPlan], limits: GateLimits) -> None:
         self.given = limits
-        self.cases = [
-            Case(index, plan, {(o, t) for o in range(plan.attempts) for t in range(len(plan.task_ids))})
-            for index, plan in enumerate(plans)
-        ]
+        self.cases = [Case.of(index, plan) for index, plan in enumerate(plans)]
         self.by_name = {case.plan.name: case for case in self.cases}
         self.limits: dict[str, float] = {"global": limits.task_concurrency}
         for plan in plans:
@@ -146,11 +61,21 @@ class Ledger:
                 taken["memory"] += math.ceil(plan.memory_bytes[task] / (1 << 20))
         return +taken
 
+    def opens(self, plan: ExperimentPlan, task: int, *, only: bool) -> str | None:
+        """Return the provider at which a try first opens a sandbox, or None; `only` says that it only grades."""
+        if only:
+            return plan.graded_at if plan.grading is GradingMode.FRESH else None
+        return plan.provider if plan.agent_sandbox[task] else None
+
+    def models(self, plan: ExperimentPlan, *, only: bool) -> list[str]:
+        """Return the model endpoints that a try uses from its start."""
+        reuse = [plan.model, plan.judge] if plan.grading is GradingMode.REUSE else [plan.model]
+        return [name for name in dict.fromkeys([plan.judge] if only else reuse) if name is not None]
+
     def executing(self, plan: ExperimentPlan, task: int, *, lane: bool) -> Counter[str]:
         """Return what a try takes, without the cap of its experiment."""
         taken = Counter({"global": 1})
-        models = {plan.model, plan.judge} if plan.grading is GradingMode.REUSE else {plan.model}
-        taken.update(f"model {name}" for name in models if name is not None)
+        taken.update(f"model {name}" for name in self.models(plan, only=False))
         if plan.agent_sandbox[task] and not lane:
             taken += self.box(plan, task, plan.provider)
         return taken

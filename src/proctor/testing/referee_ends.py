@@ -15,8 +15,8 @@ from proctor.core.commands import (
     StopDispatch,
     WakeAt,
 )
-from proctor.core.schedule import OnUnavailable
-from proctor.model.attempt import GradingMode, TryResult, Verdict
+from proctor.core.schedule import Filling, OnUnavailable
+from proctor.model.attempt import GradingMode, Verdict
 from proctor.model.events import (
     Completion,
     Event,
@@ -32,8 +32,10 @@ from proctor.model.events import (
     TryEnded,
 )
 from proctor.model.ids import AttemptId
-from proctor.testing.referee_books import Case, Ledger, Live, Violation, require
-from proctor.testing.referee_scopes import Scopes, deserves_another, of_tasks, verdict_of_try
+from proctor.testing.referee_books import Ledger
+from proctor.testing.referee_cases import Case, Live, Violation, require
+from proctor.testing.referee_scopes import Scopes, of_tasks, uses
+from proctor.testing.referee_tries import deserves_another, spend, verdict_of_try, wait_for_another
 
 
 class Ends:
@@ -61,6 +63,7 @@ class Ends:
         ledger = self._ledger
         if event is None:
             for case in ledger.cases:
+                self._closed(case)
                 self._too_large(case)
                 if not case.plan.has_setup and case.plan.shared_state_key is None:
                     case.stage = "open"
@@ -71,16 +74,24 @@ class Ends:
         if self.reason_of_all is None or not self.started:
             return
         for case in ledger.cases:
-            left = {place for place in case.queued if (case.index, place) not in self._scopes.give_up}
+            closed = {place for index, _, places in self._scopes.stop if index == case.index for place in places}
+            left = {p for p in case.queued - closed if (case.index, p) not in self._scopes.give_up}
             self._scopes.stop.append((case.index, self.reason_of_all, left))
         for attempt, live in ledger.live.items():
             if not live.cancelled:
                 self._cancelled(attempt, live, self.reason_of_all)
 
+    def _closed(self, case: Case) -> None:
+        passed = {task for task, _, filling in case.plan.decided if filling is Filling.REUSED_PASSED}
+        if case.plan.early_exit and (places := of_tasks(case, passed)):
+            self._scopes.stop.append((case.index, StopReason.EARLY_EXIT, places))
+
     def _too_large(self, case: Case) -> None:
         ledger, plan = self._ledger, case.plan
-        for ordinal, task in sorted(case.queued):
-            boxes = [ledger.box(plan, task, plan.provider)] if plan.agent_sandbox[task] else []
+        closed = {place for index, _, places in self._scopes.stop if index == case.index for place in places}
+        for ordinal, task in sorted(case.queued - closed):
+            agents = plan.agent_sandbox[task] and (ordinal, task) not in case.regraded
+            boxes = [ledger.box(plan, task, plan.provider)] if agents else []
             if plan.grading is GradingMode.FRESH:
                 boxes.append(ledger.box(plan, task, plan.graded_at))
             if ledger.pool_of(case, task) is not None:
@@ -100,19 +111,19 @@ class Ends:
         live = ledger.live[event.attempt]
         case = ledger.cases[live.index]
         require(event.try_number == live.try_number, f"{event} is of another try")
-        self._spend(case, live, result)
+        spend(case, live, result)
         live.endpoint = None
         usable = event.sandbox_reusable
         again = not live.cancelled and self.reason_of_all is None and deserves_another(case, live, result)
-        if live.lane is not None and not usable and self._stops_group(case, live.task):
+        spared = live.only and live.lane is not None and not ledger.lanes[live.lane].opened
+        if live.lane is not None and not usable and not spared and self._stops_group(case, live.task):
             again = False
             group = next(group for group in case.plan.groups if live.task in group.members)
             self._scopes.stop.append((case.index, StopReason.SCOPE_STOPPED, of_tasks(case, group.members)))
         verdict = verdict_of_try(result)
         if again:
-            self._between(live, event, case)
+            wait_for_another(ledger, case, live, event)
             self._seal[event.attempt] = live, {verdict}  # where the budget or a stopped scope refuses another try
-            self._scopes.no_retries.append((case.index, set()))
         else:
             self._seal[event.attempt] = live, {verdict}
             live.last = result
@@ -120,26 +131,6 @@ class Ends:
         if live.lane is not None and not again:
             ledger.lanes[live.lane].attempt = None
         self._scopes.ended(case, live, result)
-
-    def _between(self, live: Live, event: TryEnded, case: Case) -> None:
-        policy = case.plan.retry
-        whole = min(policy.max_delay_seconds, policy.min_delay_seconds * 2 ** (live.try_number - 1))
-        asked = event.retry_after_seconds or 0.0
-        asked = min(asked, policy.retry_after_cap_seconds) if asked > 0 else 0.0
-        live.where, live.last = "between tries", event.result
-        live.earliest = self._ledger.now + max(whole / 2, asked)
-        live.latest = self._ledger.now + max(whole, asked)
-        self._ledger.give(live, ["global", "model ", "provider ", "cpus", "memory"])
-
-    def _spend(self, case: Case, live: Live, result: TryResult) -> None:
-        cost = result.usage.cost_usd if result.usage.calls else 0.0
-        if cost is None:
-            case.unknown_cost = True
-            return
-        case.spent += cost
-        live.spent += cost
-        if live.spent or case.largest is not None or case.reserve is None:
-            case.largest = max(case.largest or 0.0, live.spent)
 
     def _stops_group(self, case: Case, task: int) -> bool:
         group = next((group for group in case.plan.groups if task in group.members), None)
@@ -261,7 +252,10 @@ class Ends:
 
     def _no_other_try(self, command: Seal, live: Live, case: Case) -> None:
         """Judge the seal of an attempt that deserved another try."""
-        stopped = any(index == live.index and live.task in tasks for index, tasks in self._scopes.no_retries)
+        stopped = any(
+            index == live.index and live.task in tasks and (endpoint is None or endpoint in uses(case, live))
+            for index, tasks, endpoint in self._scopes.no_retries
+        )
         refused = command.issue is not None and command.issue.code == "budget.no_retry"
         everyone = sum(1 for _ in self._ledger.of_case(case))
         within = case.plan.budget_usd is None or self._ledger.allows(case, everyone)
@@ -314,6 +308,11 @@ class Ends:
             require(not left, f"{left} of experiment {index} should be stopped: {reason}")
         for (index, place), code in self._scopes.give_up.items():
             require(place not in self._ledger.cases[index].queued, f"{place} of {index} should be errored: {code}")
+        for index, tasks, endpoint in self._scopes.no_retries:
+            case = self._ledger.cases[index]
+            for attempt, live in self._ledger.of_case(case):
+                stopped = live.between and live.task in tasks and (endpoint is None or endpoint in uses(case, live))
+                require(not stopped, f"@{attempt} gets no other try, and was not sealed")
         for attempt, (live, verdicts) in self._seal.items():
             require(attempt in self._ledger.live and live.between and verdicts != {Verdict.CANCELLED},
                     f"@{attempt} was not sealed: {verdicts}")  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from proctor.model.attempt import GradingMode
 from proctor.model.ids import AttemptId
-from proctor.testing.referee_books import Case, Ledger, Live, Place
+from proctor.testing.referee_books import Ledger
+from proctor.testing.referee_cases import Case, Live, Place
 
 
 class Startable:
@@ -59,14 +59,16 @@ class Startable:
         lane = ledger.lanes[live.lane] if live.lane is not None else None
         if lane is not None and lane.closing and not lane.gone:
             return False
-        opens = plan.provider if plan.agent_sandbox[live.task] and (lane is None or lane.gone) else None
-        gates = ledger.executing(plan, live.task, lane=lane is not None)
-        return ledger.room(gates) and self._paced(live.index, opens)
+        only = live.next_only
+        opens = ledger.opens(plan, live.task, only=only) if only or lane is None or lane.gone else None
+        takes = ledger.grading if only else ledger.executing
+        gates = takes(plan, live.task, lane=lane is not None)
+        return ledger.room(gates) and self._paced(live.index, opens, only=only)
 
-    def _paced(self, index: int, opens: str | None) -> bool:
+    def _paced(self, index: int, opens: str | None, *, only: bool = False) -> bool:
         ledger, plan = self._ledger, self._ledger.cases[index].plan
-        models = {plan.model, plan.judge} if plan.grading is GradingMode.REUSE else {plan.model}
-        used = {f"model {name}" for name in models if name is not None}
+        models = ledger.models(plan, only=only)
+        used = {f"model {name}" for name in models}
         if opens is not None:
             used.add(f"provider {opens}")
         in_pace = all(ledger.in_pace(ledger.paces(plan, opens, name)) for name in (None, *models))
@@ -107,20 +109,20 @@ class Startable:
         grouped = plan.agent_sandbox[task] and any(task in group.members for group in plan.groups)
         if ledger.busy(case, task) and (not plan.isolated or grouped):
             return False
-        if any(earlier in case.queued for earlier in ((o, task) for o in range(ordinal))):
+        only = place in case.regraded
+        alike = case.queued & case.regraded if only else case.queued - case.regraded
+        if any(earlier in alike for earlier in ((o, task) for o in range(ordinal))):
             return False
         pool = ledger.pool_of(case, task)
-        gates = ledger.executing(plan, task, lane=pool is not None)
+        takes = ledger.grading if only else ledger.executing
+        gates = takes(plan, task, lane=pool is not None)
+        opens = ledger.opens(plan, task, only=only)
         if pool is None:
             gates[f"experiment {plan.name}"] += 1
-            return ledger.room(gates) and self._paced(case.index, plan.provider if plan.agent_sandbox[task] else None)
-        return self._may_start_in_lane(case, task, pool, gates)
-
-    def _may_start_in_lane(self, case: Case, task: int, pool: str, gates: Counter[str]) -> bool:
-        ledger = self._ledger
+            return ledger.room(gates) and self._paced(case.index, opens, only=only)
         mine = [lane for lane in ledger.lanes.values() if lane.pool == pool]
         if any(lane.attempt is None and not lane.closing for lane in mine):
-            return ledger.room(gates) and self._paced(case.index, None)
+            return ledger.room(gates) and self._paced(case.index, opens if only else None, only=only)
         if mine:
             return False  # how many lanes there may be is for the scheduler's own audit
-        return ledger.room(gates + ledger.lane_box(case.plan, task)) and self._paced(case.index, case.plan.provider)
+        return ledger.room(gates + ledger.lane_box(plan, task)) and self._paced(case.index, opens, only=only)

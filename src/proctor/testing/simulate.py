@@ -108,8 +108,10 @@ def _simulate(world: World, make: MakeScheduler, report: Report) -> None:
 def _name(item: Event | Notice | Command) -> str:
     if isinstance(item, Seal):
         return f"sealed {item.verdict}" if item.tries else "given up"
+    if isinstance(item, StartTry) and item.try_number == 1 and item.grading_only:
+        return "only graded"
     if isinstance(item, StartTry) and item.try_number > 1:
-        return "retry"
+        return "retry of grading" if item.grading_only else "retry"
     if isinstance(item, StopDispatch):
         return f"stopped: {item.reason}"
     return f"run {item.completion}" if isinstance(item, FinishRun) else type(item).__name__

@@ -97,12 +97,12 @@ class Runtime:
     def obey(self, command: Command) -> Event | None:
         """Carry out a command; return the event that a loop would make of it for the journal, if any."""
         match command:
-            case StartTry(attempt, slot, try_number, lane):
+            case StartTry(attempt, slot, try_number, lane, grading_only):
                 box = self._boxes[lane] if lane is not None else None
                 script = VirtualTry(self._world, self._plans[slot.experiment], command, box)
                 self._tries[attempt] = script
                 self._advance(script)
-                return TryStarted(attempt, slot.task, slot.ordinal, try_number)
+                return TryStarted(attempt, slot.task, slot.ordinal, try_number, grading_only)
             case StartGrading(attempt):
                 self._grant(attempt)
                 return GradingStarted(attempt)

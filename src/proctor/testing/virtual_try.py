@@ -1,7 +1,7 @@
 """The script of one try in virtual time: a generator of its events, drawn from a seed.
 
 It breaks in any phase, with codes of every reach; openings are refused and models overloaded, so that it backs off;
-disposal runs out of time.
+disposal runs out of time. One that only grades may find its checkpoint damaged.
 """
 
 from __future__ import annotations
@@ -103,6 +103,11 @@ class VirtualTry:
 
     def _body(self) -> Generator[Step, None, tuple[Outcome, Grade | None]]:
         plan, attempt, mode = self._plan, self._start.attempt, self._plan.grading
+        if self._start.grading_only:
+            if self._rng.random() < max(self._world.fault_rate, self._world.grading_fault_rate) / 2:
+                self._issues.append(issue_of("checkpoint.damaged", "simulated", self._rng.choice((None, Phase.GRADE))))
+                return Outcome.BROKEN, None
+            return (yield from self._grade())
         phases = [Phase.SETUP, Phase.AGENT, Phase.COLLECT]
         in_box = self._box is not None and self._box.opened
         if plan.agent_sandbox[plan.task_ids.index(self._start.slot.task)] and not in_box:
@@ -117,7 +122,10 @@ class VirtualTry:
             yield from self._dispose()
         if mode is GradingMode.FRESH or (mode is GradingMode.NONE and plan.judge is not None):
             yield 0.0, GradingQueued(attempt)
-        if mode is GradingMode.FRESH and (yield from self._phase(Phase.OPEN, Purpose.GRADE)):
+        return (yield from self._grade())
+
+    def _grade(self) -> Generator[Step, None, tuple[Outcome, Grade | None]]:
+        if self._plan.grading is GradingMode.FRESH and (yield from self._phase(Phase.OPEN, Purpose.GRADE)):
             return Outcome.BROKEN, None
         if (yield from self._phase(Phase.GRADE, Purpose.GRADE)):
             return Outcome.BROKEN, None
@@ -128,13 +136,17 @@ class VirtualTry:
         """Yield the events of a phase; return whether it broke. Some that do not break raise a warning or an error."""
         attempt = self._start.attempt
         yield 0.0, PhaseStarted(attempt, phase)
-        while phase in (Phase.OPEN, Phase.AGENT) and self._rng.random() < self._world.backoff_rate:
+        waits_for = (Phase.OPEN, Phase.AGENT) if self._plan.judge is None else (Phase.OPEN, Phase.AGENT, Phase.GRADE)
+        while phase in waits_for and self._rng.random() < self._world.backoff_rate:
             code = "provider.open_failed" if phase is Phase.OPEN else "model.rate_limited"
             waits = self._seconds(1.0)
             yield self._seconds(0.1), BackoffStarted(attempt, code, waits)
             yield waits, BackoffEnded(attempt, waits)
         seconds = self._seconds(1.0)
-        broken = self._rng.random() < self._world.fault_rate
+        rate = self._world.fault_rate
+        if purpose is Purpose.GRADE:
+            rate = max(rate, self._world.grading_fault_rate)
+        broken = self._rng.random() < rate
         if broken:
             ordinary, *others = BREAKDOWNS[phase]
             severe = others and self._rng.random() < self._world.severe_rate

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from proctor.core.gates import GateLimits, ModelLimits
-from proctor.core.schedule import ExperimentPlan, GroupPlan, OnUnavailable, RetryPolicy
+from proctor.core.schedule import DecidedSlot, ExperimentPlan, Filling, GroupPlan, OnUnavailable, RetryPolicy
 from proctor.model.attempt import GradingMode
 
 PROVIDERS = ("local", "docker", "remote")
@@ -24,6 +24,8 @@ class World:
     interrupts: tuple[float, ...] = ()
     store_fails_at: float | None = None
     fault_rate: float = 0.0
+    grading_fault_rate: float = 0.0
+    """Share of phases of grading that break on top of that; half as many find a checkpoint damaged."""
     severe_rate: float = 0.0
     """Share of faults that concern more than their attempt."""
     backoff_rate: float = 0.0
@@ -51,6 +53,7 @@ def world_of(seed: int) -> World:
         interrupts=(-1.0, *times) if rng.random() < 0.02 else tuple(times),
         store_fails_at=rng.uniform(0, 20) if rich and rng.random() < 0.05 else None,
         fault_rate=rng.choice((0.0, 0.03, 0.1, 0.3)),
+        grading_fault_rate=rng.choice((0.0, 0.0, 0.5)),
         severe_rate=rng.choice((0.0, 0.0, 0.1, 0.9)),
         backoff_rate=rng.choice((0.0, 0.1, 0.5)) if rich else 0.0,
         refuse_rate=rng.choice((0.0, 0.3)) if rich else 0.0,
@@ -83,18 +86,27 @@ def _limits_of(rng: random.Random, *, rich: bool) -> GateLimits:
 def _plan_of(rng: random.Random, index: int, *, rich: bool) -> ExperimentPlan:
     tasks = rng.choice((1, 1, 2, 3, 5, 8))
     share = rng.choice((0.0, 0.5, 1.0))
-    grading = rng.choice(tuple(GradingMode))
+    grading, attempts = rng.choice(tuple(GradingMode)), rng.choice((1, 1, 2, 3))
     plain = ExperimentPlan(
         name=f"e{index}",
         task_ids=tuple(f"t{task}" for task in range(tasks)),
-        attempts=rng.choice((1, 1, 2, 3)),
+        attempts=attempts,
         provider=rng.choice(PROVIDERS),
         agent_sandbox=tuple(grading is GradingMode.REUSE or rng.random() < share for _ in range(tasks)),
         grading=grading,
         isolated=rng.random() < 0.6,
         max_concurrency=rng.choice((None, None, 1, 2, 4)),
+        decided=_decided_of(rng, tasks, attempts, grading),
     )
     return _enriched(plain, rng) if rich else plain
+
+
+def _decided_of(rng: random.Random, tasks: int, attempts: int, grading: GradingMode) -> tuple[DecidedSlot, ...]:
+    share = rng.choice((0.0, 0.0, 0.0, 0.0, 0.3, 0.7, 1.0))
+    fillings = tuple(Filling) if grading is not GradingMode.REUSE else (Filling.REUSED, Filling.REUSED_PASSED)
+    only = rng.choice((None, None, *fillings))
+    slots = [(task, ordinal) for task in range(tasks) for ordinal in range(attempts) if rng.random() < share]
+    return tuple(DecidedSlot(task, ordinal, only or rng.choice(fillings)) for task, ordinal in slots)
 
 
 def _enriched(plain: ExperimentPlan, rng: random.Random) -> ExperimentPlan:
@@ -131,6 +143,7 @@ def _enriched(plain: ExperimentPlan, rng: random.Random) -> ExperimentPlan:
         sandbox_reuse=lanes == "reuse",
         groups=_groups_of(rng, len(tasks)) if lanes == "groups" else (),
         lifetime_seconds=rng.choice((None, 6.0)),
+        decided=plain.decided,
     )
 
 

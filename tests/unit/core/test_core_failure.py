@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.core.failure import FINAL, RETRY, STOP_RULES, Reach, after_try, furthest, is_permanent, stop_rule
-from proctor.model.attempt import Grade, Issue, Outcome, TryResult, issue_of
+from proctor.core.failure import (
+    FINAL,
+    GRADES_ONLY,
+    RETRY,
+    RETRY_GRADING,
+    STOP_RULES,
+    Cause,
+    Reach,
+    Work,
+    after_try,
+    furthest,
+    is_permanent,
+    stop_rule,
+)
+from proctor.model.attempt import Grade, Issue, Outcome, Phase, TryResult, issue_of
 from proctor.model.codes import CODES, Owner, Scope, Severity
 
 PASSED = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0))
@@ -111,3 +124,74 @@ def test_T6_a_permanent_error_and_a_warning_are_retried_by_no_pattern():
     issues = (issue_of("grade.time", "m"), issue_of("output.truncated", "m"))
     result = TryResult(Outcome.GRADED, Grade(solved=False, score=0.0), issues=issues)
     assert after_try(result, 1, max_retries=1, patterns=(".",)) == FINAL
+
+
+# ------------------------------------------------------------------------------- the whole again, or grading only
+
+ASKED = "asked for"
+"""The message of an ERROR that a pattern matches."""
+MISSING, SAVED, KEPT = Work
+
+WHOLE_OR_GRADING = """
+                        MISSING  SAVED    KEPT
+checkpoint.damaged      whole    whole    whole
+ERROR asked in agent    whole    whole    whole
+FATAL in agent          whole    whole    grading
+anything else           whole    grading  grading
+"""
+
+CAUSES = {
+    "checkpoint.damaged": ("checkpoint.damaged", (None, *Phase)),
+    "ERROR asked in agent": ("harness.limit", (Phase.OPEN, Phase.SETUP, Phase.AGENT, Phase.COLLECT)),
+    "FATAL in agent": ("harness.crashed", (Phase.SETUP, Phase.AGENT, Phase.COLLECT)),
+    "anything else": ("provider.lost", (None, Phase.OPEN, Phase.GRADE, Phase.DISPOSE)),
+}
+
+
+def cells():
+    rows = WHOLE_OR_GRADING.strip("\n").splitlines()[1:]
+    for row in rows:
+        name = row[:24].strip()
+        code, phases = CAUSES[name]
+        for work, cell in zip(Work, row[24:].split(), strict=True):
+            for phase in phases:
+                yield work, issue_of(code, ASKED, phase), cell == "grading"
+
+
+@pytest.mark.parametrize(("work", "issue", "only"), list(cells()))
+def test_T3_whether_the_whole_is_tried_again_or_grading_only(work, issue, only):
+    alone = TryResult(Outcome.BROKEN, issues=(issue,))
+    crashed = TryResult(Outcome.BROKEN, issues=(issue, issue_of("grader.crashed", "", Phase.GRADE)))
+    graded = TryResult(Outcome.GRADED, Grade(solved=True, score=1.0), issues=(issue,))
+    for result in (alone, crashed, graded):
+        decision = after_try(result, 1, max_retries=1, patterns=(ASKED,), work=work)
+        assert decision == (RETRY_GRADING if only else RETRY)
+        assert after_try(result, 2, max_retries=1, patterns=(ASKED,), work=work) == FINAL
+
+
+def test_T3_the_table_has_every_cell_and_only_what_is_saved_is_graded_again():
+    assert set(GRADES_ONLY) == set(Work)
+    assert all(set(row) == set(Cause) for row in GRADES_ONLY.values())
+    assert not any(GRADES_ONLY[MISSING].values())
+
+
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_T3_an_error_is_no_reason_where_no_pattern_matches_it_or_it_is_permanent(phase):
+    crashed = issue_of("grader.crashed", "", Phase.GRADE)
+    for code, patterns in (("harness.limit", ()), ("harness.limit", ("other",)), ("grade.time", (".",))):
+        result = TryResult(Outcome.BROKEN, issues=(issue_of(code, "", phase), crashed))
+        assert after_try(result, 1, max_retries=1, patterns=patterns, work=SAVED) == RETRY_GRADING
+
+
+@pytest.mark.parametrize("phase", [None, Phase.GRADE, Phase.DISPOSE])
+def test_T3_an_error_of_grading_that_is_asked_for_is_graded_again(phase):
+    result = TryResult(
+        Outcome.GRADED, Grade(solved=False, score=0.0), issues=(issue_of("harness.limit", ASKED, phase),)
+    )
+    assert after_try(result, 1, max_retries=1, patterns=(ASKED,), work=SAVED) == RETRY_GRADING
+
+
+@pytest.mark.parametrize("work", list(Work))
+def test_T3_what_there_is_of_the_work_makes_no_retry_of_what_is_final(work):
+    for result in (PASSED, WRONG, broken("grader.crashed", "model.payment"), TryResult(Outcome.CANCELLED)):
+        assert after_try(result, 1, max_retries=9, work=work) == FINAL

@@ -24,32 +24,35 @@ from proctor.model.events import (
 )
 
 NONE, FRESH, REUSE = GradingMode.NONE, GradingMode.FRESH, GradingMode.REUSE
-LETTERS = {"n": kind_of(NONE), "f": kind_of(FRESH), "r": kind_of(REUSE), "j": kind_of(NONE, judged=True)}
+LETTERS = {
+    "n": kind_of(NONE), "f": kind_of(FRESH), "r": kind_of(REUSE), "j": kind_of(NONE, judged=True),
+    "N": kind_of(NONE, only=True), "F": kind_of(FRESH, only=True),
+}  # fmt: skip
 ALL = list(itertools.product(LETTERS.values(), State, Step))
 
 LEGAL = """
           WORKING IN_SANDBOX SANDBOX_GONE BACKING_OFF BACKING_OFF_IN_SANDBOX BACKING_OFF_GRADING GRADING_QUEUED GRADING CANCELLING BETWEEN_TRIES ENDED
 AGENT_SANDBOX_OPENED  nfrj  -  -  -  -  -  -  -  nfrj  -  -
-GRADE_SANDBOX_OPENED  -  -  -  -  -  -  -  f  f  -  -
-SANDBOX_DISPOSED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  fj  fj  nfrj  nfrj  -
-PHASE_STARTED  nfrj  nfrj  nfrj  -  -  -  -  fj  nfrj  -  -
-GRADE_STARTED  nr  r  n  -  -  -  -  fj  nfrj  -  -
-PHASE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  -  fj  nfrj  -  -
-DISPOSE_STARTED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  -  fj  nfrj  -  -
-DISPOSE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  -  fj  nfrj  -  -
+GRADE_SANDBOX_OPENED  -  -  -  -  -  -  -  fF  fF  -  -
+SANDBOX_DISPOSED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  nfrjNF  -
+PHASE_STARTED  nfrj  nfrj  nfrj  -  -  -  -  fjNF  nfrjNF  -  -
+GRADE_STARTED  nr  r  n  -  -  -  -  fjNF  nfrjNF  -  -
+PHASE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
+DISPOSE_STARTED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
+DISPOSE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
 CHECKPOINTED  nfrj  nfrj  nfrj  -  -  -  -  -  nfrj  -  -
-ISSUE_RAISED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  fj  fj  nfrj  -  -
+ISSUE_RAISED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
 QUEUE_GRADING  fj  -  fj  -  -  -  -  -  fj  -  -
-BACK_OFF  nfrj  nfrj  -  -  -  -  -  fj  nfrj  -  -
-BACKED_OFF  -  -  -  nfrj  nfrj  fj  -  -  nfrj  -  -
+BACK_OFF  nfrj  nfrj  -  -  -  -  -  fjNF  nfrjNF  -  -
+BACKED_OFF  -  -  -  nfrj  nfrj  fjNF  -  -  nfrjNF  -  -
 GRANT  -  -  -  -  -  -  fj  -  -  -  -
-RESUME  -  -  -  nfrj  nfrj  fj  -  -  -  -  -
-RETRY  -  -  -  -  -  -  -  -  -  -  nfrj
-START_AGAIN  -  -  -  -  -  -  -  -  -  nfrj  -
-CANCEL  nfrj  nfrj  nfrj  nfrj  nfrj  fj  fj  fj  -  nfrj  -
-TRY_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fj  fj  fj  nfrj  -  -
+RESUME  -  -  -  nfrj  nfrj  fjNF  -  -  -  -  -
+RETRY  -  -  -  -  -  -  -  -  -  -  nfrjNF
+START_AGAIN  -  -  -  -  -  -  -  -  -  nfrjNF  -
+CANCEL  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  -  nfrjNF  -
+TRY_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
 """  # noqa: E501
-"""In which modes (n: none, f: fresh, r: reuse, j: none with a judge) a step can happen in a state."""
+"""In which modes (n: none, f: fresh, r: reuse, j: none with a judge, N, F: only grading) a step can be in a state."""
 
 
 def legal() -> set[tuple[Kind, State, Step]]:
@@ -87,9 +90,20 @@ def test_steps_lead_where_they_say():
         after = advance(kind, state, step)
         if state is State.CANCELLING and step is not Step.TRY_ENDED:
             assert after is state
+        elif step is Step.START_AGAIN and kind.only:
+            assert after is State.GRADING
         elif step in MOVES and not (step is Step.AGENT_SANDBOX_OPENED and state is State.CANCELLING):
             assert after is MOVES[step], (kind, state, step)
     assert advance(LETTERS["f"], State.GRADING, Step.GRADE_SANDBOX_OPENED) is State.GRADING
+
+
+def test_T3_a_try_that_only_grades_never_meets_the_agent_or_its_sandbox():
+    for mode in (NONE, FRESH):
+        table = TRANSITIONS[kind_of(mode, only=True)]
+        never = {Step.AGENT_SANDBOX_OPENED, Step.CHECKPOINTED, Step.QUEUE_GRADING, Step.GRANT}
+        assert not {step for _, step in table} & never
+        of_agent = {State.WORKING, State.IN_SANDBOX, State.SANDBOX_GONE, State.GRADING_QUEUED}
+        assert not {state for state, _ in table} & of_agent
 
 
 @pytest.mark.parametrize("state", [State.WORKING, State.IN_SANDBOX, State.GRADING])

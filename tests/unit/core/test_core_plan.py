@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.core.plan import Decision, ExperimentPlan, PlannedInput, PluginFacts, check_tasks, plan, select
+from proctor.core.plan import ExperimentPlan, PlannedInput, PluginFacts, check_tasks, plan, select
+from proctor.core.reuse import NEW
 from proctor.errors import InternalError, NothingToRun, UsageError
 from proctor.model.attempt import GradingMode
 from proctor.model.ids import SlotKey
@@ -45,8 +46,7 @@ def test_P1_a_plan_lists_every_slot_by_task_and_ordinal_before_anything_starts()
     assert [entry.slot for entry in run.entries()] == [
         SlotKey("e", "b", 0), SlotKey("e", "b", 1), SlotKey("e", "a", 0), SlotKey("e", "a", 1),
     ]  # fmt: skip
-    assert {entry.decision for entry in run.entries()} == {Decision.EXECUTE_NEW}
-    assert str(Decision.EXECUTE_NEW) == "execute: new"
+    assert {entry.decision for entry in run.entries()} == {NEW}
 
 
 def test_P2_every_slot_has_an_identity_of_its_own_and_the_parts_of_its_task():

@@ -33,6 +33,7 @@ from proctor.model.events import (
     SandboxDisposed,
     SandboxOpened,
     SetupEnded,
+    SlotFilled,
     StopReason,
     TeardownEnded,
     TryEnded,
@@ -46,6 +47,7 @@ EXPERIMENT = 'a"b/日本'
 A = "abcdefgh2345"
 EVENTS: list[Event] = [
     RunStarted(1, "i", "r", EXPERIMENT, "0", "host", 1, 2),
+    SlotFilled(A, "t", 0, "m_b_h/run", Verdict.PASSED, 1.0),
     TryStarted(A, "t", 0, 1),
     SandboxOpened(A, 1, "box", Purpose.AGENT),
     SandboxDisposed(A, "box"),

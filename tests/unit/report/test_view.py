@@ -18,12 +18,13 @@ from proctor.model.events import (
     PhaseStarted,
     RunEnded,
     RunStarted,
+    SlotFilled,
     StopReason,
     TryEnded,
     TryStarted,
 )
-from proctor.report.plain import HEARTBEAT_SECONDS, PlainText
-from proctor.report.summary import summary_data, summary_lines, summary_markdown, total_cost
+from proctor.report.plain import HEARTBEAT_SECONDS, PlainText, counts_of
+from proctor.report.summary import run_rate, summary_data, summary_lines, summary_markdown, total_cost
 from proctor.report.view import RunView
 
 PASSED = TryResult(Outcome.GRADED, Grade(True, 1.0), usage=Usage(calls=1, input_tokens=1200, output_tokens=30))
@@ -67,7 +68,7 @@ def test_08_the_summary_says_what_is_missing() -> None:
     data = summary_data(view, run="run", directory="dir")
     assert data["counts"] == {
         "total": 6, "running": 0, "queued": 0, "passed": 1, "failed": 1, "errored": 1, "skipped": 0, "cancelled": 0,
-        "not_dispatched": {"interrupt": 3},
+        "not_dispatched": {"interrupt": 3}, "reused_passed": 0, "reused_failed": 0,
     }  # fmt: skip
     assert data["completion"] == "interrupted"
     assert data["signal"] == 2
@@ -105,7 +106,7 @@ def test_07_plain_text_is_one_line_per_change_without_control_codes() -> None:
         "FATAL provider.lost t/b #0: gone\N{REPLACEMENT CHARACTER}[2J".replace("\N{REPLACEMENT CHARACTER}", "?"),
         "[2/6] errored   t/b #0  7.0s",
         "[3/6] failed    t/c #0  5.0s",
-        "interrupted: attempts in flight are being cancelled, what is finished is kept",
+        "interrupted by SIGINT: attempts in flight are being cancelled, what is finished is kept",
         "3 slots not dispatched: interrupt",
     ]
 
@@ -120,3 +121,21 @@ def test_07_a_heartbeat_after_silence_only() -> None:
     text.beat(HEARTBEAT_SECONDS)
     text.beat(HEARTBEAT_SECONDS + 1)
     assert stream.getvalue() == "6 total | 2 running | 4 queued | 0 passed | 0 failed | 0 errored | 0 skipped\n"
+
+
+def test_C3_reused_slots_count_apart_and_in_the_rate() -> None:
+    view = RunView("e")
+    started = RunStarted(1, "i", "r", "e", "0", "h", 1, slots=4, tasks=4)
+    story = [started, *(SlotFilled(str(n), str(n), 0, "m_b_h/r", v, s) for n, (v, s) in enumerate(SAVED))]
+    for event in story:
+        view.add(event, 1000.0)
+    counts = view.counts
+    assert (counts.reused, counts.reused_passed, counts.passed, counts.queued) == (3, 2, 0, 1)
+    assert counts_of(view).startswith("4 total · 3 reused · 0 running · 1 queued · 0 passed")
+    rate = run_rate(view)
+    assert (rate.passed, rate.scored, rate.base, rate.low, rate.high) == (2, 3, 4, 0.5, 0.75)
+    assert view.tries == 0
+    assert summary_data(view, run="r", directory="d")["cost_usd"] == 0.0
+
+
+SAVED = [(Verdict.PASSED, 1.0), (Verdict.FAILED, 0.0), (Verdict.PASSED, 1.0)]

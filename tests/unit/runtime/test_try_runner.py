@@ -47,6 +47,7 @@ class Bench:
         self.provider = changes.pop("provider", None) or FakeProvider()
         self.harness = changes.pop("harness", None) or FakeHarness(on_send=ok)
         self.saved: dict[str, Any] = {}
+        self.save = changes.pop("save", self.saved.__setitem__)
         self.events: list[Any] = []
         self.job = replace(
             TryJob(
@@ -76,9 +77,7 @@ class Bench:
                 if cancel_when is not None and isinstance(event, cancel_when):
                     task.cancel()
 
-            self.runner = TryRunner(
-                self.job, emit=emit, save=self.saved.__setitem__, clock=FakeClock(), redactor=Redactor([SECRET])
-            )
+            self.runner = TryRunner(self.job, emit=emit, save=self.save, clock=FakeClock(), redactor=Redactor([SECRET]))
             task = asyncio.get_running_loop().create_task(self.runner.run())
             await asyncio.wait({task})
             assert task.exception() is None

@@ -36,6 +36,7 @@ A = "abcdefghijkl"
 FORMAT_1 = """\
 {"type":"RunStarted","at":"2026-11-30T16:30:35.000000Z","format":1,"invocation":"i","run":"r","experiment":"e",\
 "proctor":"0.1.0","host":"h","pid":1,"slots":2}
+{"type":"SlotFilled","at":"2026-11-30T16:30:35.000001Z","attempt":"b","task":"t","ordinal":1,"run":"m_b_h/r","verdict":"failed","score":0.0}
 {"type":"TryStarted","at":"2026-11-30T16:30:35.000001Z","attempt":"a","task":"t","ordinal":0,"try_number":1}
 {"type":"SandboxOpened","at":"2026-11-30T16:30:35.000002Z","attempt":"a","try_number":1,"sandbox":"s","purpose":"agent"}
 {"type":"SandboxDisposed","at":"2026-11-30T16:30:35.000003Z","attempt":"a","sandbox":"s"}

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from proctor.model.events import TryStarted
 from proctor.store.codec import decode, encode
-from proctor.store.names import NAME_BYTES_MAX, component_name, experiment_dir_name, run_name_levels
+from proctor.store.names import (
+    NAME_BYTES_MAX,
+    component_name,
+    experiment_dir_name,
+    file_name,
+    is_plain_file_name,
+    run_name_levels,
+)
 from proctor.store.plain import escape_surrogates
 
 DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789¹²³"}
@@ -89,6 +96,79 @@ def test_D6_different_ids_have_different_names_on_file_systems_that_fold(first: 
     for other in [second, *_variants(first)]:
         if _differ(first, other):
             assert not _folded(component_name(first)) & _folded(component_name(other))
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+
+endings = st.sampled_from(["", ".json", ".JSON", ".tar.gz", ".a b", ".", "." + "x" * 20])
+paths = st.tuples(ids, endings).map("".join)
+
+
+@settings(max_examples=300)
+@given(text=paths)
+@example("../../etc/passwd")
+@example("x" * 300 + ".json")
+@example(".json")
+@example("CON.txt")
+@example("/CON.tar.gz")
+@example("")
+def test_06_V6_a_file_from_elsewhere_gets_one_valid_name(text: str) -> None:
+    name = file_name(text)
+    assert 0 < len(name.encode("utf-8")) <= NAME_BYTES_MAX
+    assert not set(name) & (FORBIDDEN - {"_"})
+    assert name == unicodedata.normalize("NFC", name)
+    assert not name.startswith(".")
+    assert not name.endswith((".", " "))
+    assert unicodedata.normalize("NFKC", name.partition(".")[0].strip()).casefold() not in DEVICES
+    assert is_plain_file_name(name)
+    assert file_name(text) == name
+
+
+@settings(max_examples=300)
+@given(first=paths, second=paths)
+@example("README-b3356305.md", "README.md")
+@example("readme-b3356305.md", "README.md")
+@example("a/b.txt", "a-b.txt")
+@example("a.TXT", "a.txt")
+def test_06_V6_different_files_have_different_names_on_file_systems_that_fold(first: str, second: str) -> None:
+    for other in [second, *_variants(first), file_name(first)]:
+        if _differ(first, other):
+            assert not _folded(file_name(first)) & _folded(file_name(other))
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("report.json", "report.json", ""),
+        ("a_b.txt", "a_b.txt", ""),
+        ("out/report.json", "out-report-", ".json"),
+        ("README.md", "README-", ".md"),
+        ("report-12345678.json", "report-12345678-", ".json"),
+        ("/logs/x.tar.gz", "logs-x.tar-", ".gz"),
+        (".bashrc", "bashrc-", ""),
+        ("..", "file-", ""),
+        ("x" * 300 + ".json", "x" * 60, ".json"),
+    ],
+)
+def test_the_name_of_a_file_says_what_it_is(text: str, start: str, end: str) -> None:
+    assert file_name(text).startswith(start)
+    assert file_name(text).endswith(end)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "README.md", "my_file (1).txt", ".gitignore", ".git", "-rf", "a b", "語.txt", "x" * 240]
+)
+def test_an_ordinary_name_can_stay(name: str) -> None:
+    assert is_plain_file_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "...", "a/b", "a\\b", "a:b", "a\nb", "a\x1b[2Jb", "a.", "a ", "con", "NUL.txt", "a\0", "\udcff",
+     "a*", "x" * 241, "e\u0301", "\u202eexe", "a\u00a0b", 'a"b'],
+)  # fmt: skip
+def test_06_V6_a_name_that_some_system_or_terminal_misreads_cannot_stay(name: str) -> None:
+    assert not is_plain_file_name(name)
 
 
 @pytest.mark.parametrize(

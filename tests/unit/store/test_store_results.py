@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from store_cases import AT, FaultyFiles, PowerCutFiles, every_fault, noop_attempt, rich_attempt, rich_run, tree
 
 from proctor.errors import StoreError
-from proctor.model.attempt import Outcome, Phase, TryResult, Verdict, issue_of
+from proctor.model.attempt import NO_USAGE, Grade, Outcome, Phase, TryResult, Usage, Verdict, issue_of
 from proctor.model.events import (
     AttemptSealed,
     Event,
@@ -29,11 +29,14 @@ from proctor.model.events import (
     PhaseStarted,
     RunEnded,
     SandboxDisposed,
+    SavedFile,
     TryEnded,
     TryStarted,
+    WorkCheckpointed,
 )
 from proctor.model.spec import ModelSpec
 from proctor.store.codec import NotEncodable, decode, encode
+from proctor.store.folded_try import SavedWork
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout
 from proctor.store.plain import DEPTH_LIMIT, encode_json
@@ -58,6 +61,39 @@ def _fold(events: Any) -> AttemptFold:
     for event, at in _timed(events):
         fold.add(event, at)
     return fold
+
+
+def test_05_a_try_that_only_grades_is_marked_and_the_newest_checkpoint_is_known() -> None:
+    limit, warning = issue_of("time.agent", "5 s", Phase.AGENT), issue_of("output.truncated", "cut", Phase.AGENT)
+    broken = issue_of("grader.crashed", "boom", Phase.GRADE)
+    files = (SavedFile("checkpoint/manifest.json", "2" * 64, 2), SavedFile("artifacts/out", "1" * 64, 3))
+    fold = _fold(
+        [
+            TryStarted(A, "t", 0, 1),
+            IssueRaised(A, limit),
+            IssueRaised(A, warning),
+            WorkCheckpointed(A, 1, "0" * 64, Usage(calls=1), files),
+            IssueRaised(A, broken),
+            TryEnded(A, 1, TryResult(Outcome.BROKEN, usage=Usage(calls=1), issues=(limit, warning, broken))),
+            TryStarted(A, "t", 0, 2, grading_only=True),
+        ]
+    )
+    assert fold.saved_work == SavedWork(1, "0" * 64, files, (limit,)), "of its issues, the errors of the agent's part"
+    fold.add(TryEnded(A, 2, TryResult(Outcome.GRADED, Grade(True, 1.0), issues=(limit,))), AT)
+    fold.add(AttemptSealed(A, "t", 0, Verdict.PASSED, 1.0, 2), AT)
+    first, second = json.loads(fold.encoded())["tries"]
+    assert "grading_only" not in first
+    assert first["files"] == [{"name": file.name, "sha256": file.sha256, "size": file.size} for file in files]
+    assert second["grading_only"] is True
+    assert "files" not in second
+    assert [issue["code"] for issue in second["issues"]] == ["time.agent"]
+
+
+def test_08_D8_a_checkpoint_of_an_answer_alone_says_so_by_its_digest() -> None:
+    events: list[Event] = [TryStarted(A, "t", 0, 1), WorkCheckpointed(A, 1, "0" * 64, NO_USAGE)]
+    events += [TryEnded(A, 1, TryResult(Outcome.CANCELLED)), AttemptSealed(A, "t", 0, Verdict.CANCELLED, None, 1)]
+    [only] = json.loads(_fold(events).encoded())["tries"]
+    assert (only["answer_sha256"], only.get("files")) == ("0" * 64, None)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from proctor.cli.output import say
 from proctor.cli.resolve import resolve_experiment
 from proctor.cli.session import execute
 from proctor.model.attempt import Verdict
+from proctor.model.events import Completion
 from proctor.report.wording import plural, printable
 from proctor.runtime.running import run_to_end
 
@@ -36,7 +37,7 @@ def command(benchmark: str, **shared: Any) -> int:
     names = {harness: f"{benchmark}/{harness}" for harness in ("oracle", "nop")}
     resolved = [resolve_experiment(typed_of(shared, benchmark, harness, None), name) for harness, name in names.items()]
     outcome = run_to_end(execute(resolved, options_of(shared, resolved)))
-    interrupted = any(view.signal for view in outcome.views.values())
+    interrupted = any(view.completion is Completion.INTERRUPTED for view in outcome.views.values())
     if interrupted or outcome.store_error is not None:
         return outcome.exit
     unsolved = _tasks(outcome, names["oracle"], unwanted=set(Verdict) - {Verdict.PASSED})

@@ -29,10 +29,11 @@ from proctor.cli.plan_forecast import (
     slots_of,
 )
 from proctor.cli.plan_gates import gates_in_force, limits_of
+from proctor.cli.planning import plan_all
 from proctor.cli.resolve import Resolved, resolve_experiment
 from proctor.cli.rooms import Options
 from proctor.cli.run_writer import experiment_dir_of
-from proctor.cli.session import plan_all
+from proctor.cli.saved_work import fill
 from proctor.config.load import split_assignments
 from proctor.core.plan import RunPlan
 from proctor.errors import UsageError
@@ -125,7 +126,7 @@ command.params = _params()
 
 async def _plan(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
     try:
-        return await plan_all(resolved, options)
+        return [plan for plan, _ in fill(await plan_all(resolved, options), options, look=True)]
     finally:
         for one in resolved:
             if one.model is not None:

@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import rich_click as click
 
 from proctor.cli.command import Command
 from proctor.cli.controls import resolve_controls
-from proctor.cli.options import AMOUNT, COUNT, Rate, shared_options
+from proctor.cli.optional_values import LEFT_OUT
+from proctor.cli.options import AMOUNT, COUNT, Rate, reuse_options, shared_options
 from proctor.cli.resolve import Resolved, Typed, resolve_experiment
 from proctor.cli.rooms import Options
+from proctor.cli.saved_work import Reusing
 from proctor.cli.session import execute
+from proctor.core.reuse import Rerun
+from proctor.errors import UsageError
 from proctor.runtime.running import run_to_end
+from proctor.store.layout import checked_run_id
 
 OWN_FIELDS = ("attempts", "early_exit", "budget")
 """Fields of the experiment that `run` has options for, beside those that it shares."""
@@ -40,6 +46,7 @@ OWN_FIELDS = ("attempts", "early_exit", "budget")
 @click.option(
     "--budget", type=AMOUNT, metavar="USD", help="US dollars that the experiment may spend (default: no limit)."
 )
+@reuse_options
 @shared_options
 def command(benchmark: str, harness: str, model: str | None, fail_under: float | None, **given: Any) -> int:
     """Run one experiment: BENCHMARK with HARNESS and MODEL.
@@ -60,7 +67,7 @@ def typed_of(shared: dict[str, Any], benchmark: str, harness: str, model: str | 
     flags = {name: value for name, value in own.items() if value is not None}
     if shared["provider"] is not None:
         flags["environment"] = {"provider": shared["provider"]}
-    return Typed(benchmark, harness, model, flags, shared["assignments"])
+    return Typed(benchmark, harness, model, flags, shared["assignments"], shared["timeout_multiplier"])
 
 
 def options_of(shared: dict[str, Any], resolved: list[Resolved], *, fail_under: float | None = None) -> Options:
@@ -86,4 +93,27 @@ def options_of(shared: dict[str, Any], resolved: list[Resolved], *, fail_under: 
         attempt_files=not shared["no_attempt_files"],
         file_log_level=shared["file_log_level"],
         fail_under=fail_under,
+        reusing=reusing_of(shared, checkpoint_resume=controls.checkpoint_resume),
     )
+
+
+def reusing_of(shared: Mapping[str, Any], *, checkpoint_resume: bool) -> Reusing | None:
+    """Return what the command line says about earlier runs. Raises `UsageError`."""
+    reuse, rerun = shared.get("reuse"), shared.get("rerun")
+    for option, value in (("--reuse", reuse), ("--rerun", rerun)):
+        if value == "":
+            raise UsageError(f"the value of `{option}=` is empty", hint=f"leave the `=` out, or write `{option}=VALUE`")
+    if reuse is None:
+        for option in ("rerun", "no_checkpoint_resume"):
+            if shared.get(option):
+                name = "--" + option.replace("_", "-")
+                raise UsageError(
+                    f"`{name}` needs a command that reuses what is saved, and this one executes everything",
+                    hint=f"add `--reuse`, or leave `{name}` out",
+                )
+        return None
+    run_id = None if reuse == LEFT_OUT else checked_run_id(reuse)
+    if rerun not in (None, LEFT_OUT, *Rerun):
+        raise UsageError(f"`{rerun}` is nothing to run again", hint="write `--rerun failed` or `--rerun all`")
+    again = None if rerun is None else Rerun.FAILED if rerun == LEFT_OUT else Rerun(rerun)
+    return Reusing(run_id, again, checkpoint_resume and not shared["no_checkpoint_resume"])

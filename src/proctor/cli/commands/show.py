@@ -12,8 +12,10 @@ from typing import Any
 
 import rich_click as click
 
+from proctor.cli.attempt_page import show_attempt
 from proctor.cli.command import Command
 from proctor.cli.output import say
+from proctor.cli.run_state import state_of_unended
 from proctor.errors import JournalDamaged, StoreError, UsageError
 from proctor.model.events import AttemptSealed, Event, IssueRaised, RunStarted, SandboxDisposed, TryEnded, TryStarted
 from proctor.model.ids import AttemptId
@@ -28,10 +30,25 @@ from proctor.store.reader import JournalReader, read_journal
 
 
 @click.command("show", cls=Command)
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("what", metavar="[RUN_DIR] [@ATTEMPT]", nargs=-1)
+@click.option("--results-dir", metavar="DIR", default="results", help="Where to look for @ATTEMPT (default: results).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run_dir: Path, as_json: bool) -> int:
-    """Print the results of the run in RUN_DIR, from its journal alone; also of a run that was killed."""
+def command(what: tuple[str, ...], results_dir: str, as_json: bool) -> int:
+    """Print the results of the run in RUN_DIR, from its journal alone; also of a run that was killed.
+
+    With @ATTEMPT, the id of an attempt or its beginning: print every try of it, what went wrong, and what to do about
+    it. RUN_DIR may then be left out: the attempt is looked for in all runs below the results directory.
+    """
+    attempts = [each for each in what if each.startswith("@")]
+    run_dirs = [Path(each) for each in what if not each.startswith("@")]
+    if len(attempts) > 1 or len(run_dirs) > 1 or not what:
+        raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN_DIR` or `@ATTEMPT`")
+    if attempts:
+        return show_attempt(attempts[0], run_dirs[0] if run_dirs else Path(results_dir), as_json=as_json)
+    return _show_run(run_dirs[0], as_json=as_json)
+
+
+def _show_run(run_dir: Path, *, as_json: bool) -> int:
     layout = RunLayout(run_dir.resolve())
     if not layout.journal.is_file():
         raise UsageError(
@@ -50,7 +67,7 @@ def command(run_dir: Path, as_json: bool) -> int:
     if reader.torn is not None:
         say(f"warning: the journal ends in a torn line of {reader.torn.bytes} bytes, which was left out", err=True)
     if view.completion is None and trouble is None:
-        say("warning: the run has not ended, or its process was killed", err=True)
+        say(f"warning: {state_of_unended(layout)}", err=True)
     if trouble is not None:
         raise trouble
     return 0

@@ -1,0 +1,116 @@
+"""`proctor show @ATTEMPT`: finds an attempt by the beginning of its id, and prints all that happened to it."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from proctor.cli.output import say
+from proctor.errors import JournalDamaged, StoreError, UsageError
+from proctor.model.events import RunStarted
+from proctor.model.ids import ID_ALPHABET, ID_LENGTH, AttemptId
+from proctor.report.attempt import AttemptStory, TryFiles, attempt_data, attempt_lines
+from proctor.store.codec import NewerFormat
+from proctor.store.layout import RunLayout
+from proctor.store.reader import read_journal
+
+SHORTEST = 4
+"""So much of an id has to be given at least."""
+FILES_LISTED = 50
+
+_SHOWN_BEFORE_REFUSAL = 5
+
+
+def show_attempt(given: str, where: Path, *, as_json: bool) -> int:
+    """Print the attempt whose id begins with `given`, of the run in `where` or of any run below it.
+
+    Raises `UsageError` where there is none, or more than one; `StoreError` where its journal is damaged, after printing
+    what stands before the damage.
+    """
+    layout, attempt = _find(given, where)
+    story = AttemptStory(attempt)
+    experiment, trouble = "", None
+    try:
+        for event, at in read_journal(layout.journal):
+            if isinstance(event, RunStarted):
+                experiment = event.experiment
+            story.add(event, at)
+    except (JournalDamaged, NewerFormat) as error:
+        trouble = error
+    files = [_files(layout.try_dir(story.task, story.ordinal, each.number)) for each in story.tries]
+    run = str(layout.directory)
+    if as_json:
+        data = attempt_data(story, experiment=experiment, run=run, files=files)
+        say(json.dumps(data, allow_nan=False, indent=1))
+    else:
+        say("\n".join(attempt_lines(story, experiment=experiment, run=run, files=files)))
+    if trouble is not None:
+        raise trouble
+    return 0
+
+
+def _find(given: str, where: Path) -> tuple[RunLayout, AttemptId]:
+    prefix = given.removeprefix("@")
+    if not SHORTEST <= len(prefix) <= ID_LENGTH or set(prefix) - set(ID_ALPHABET):
+        raise UsageError(
+            f"`{given}` is not the id of an attempt, nor its beginning",
+            hint=f"write `@` and at least {SHORTEST} of its {ID_LENGTH} characters; `proctor show RUN_DIR` lists them",
+        )
+    rest = f"[{ID_ALPHABET}]{{{ID_LENGTH - len(prefix)}}}"
+    pattern = re.compile(f'"attempt":"({prefix}{rest})"'.encode())
+    found: dict[AttemptId, Path] = {}
+    for journal in sorted(_journals(where), key=_age):
+        for attempt in _matches(journal, pattern):
+            found.setdefault(attempt, journal)
+    if not found:
+        raise UsageError(
+            f"no attempt `@{prefix}` in `{where}`",
+            hint="`proctor show RUN_DIR` lists the attempts of a run; name its directory, or give `--results-dir`",
+        )
+    if len(found) > 1:
+        several = ", ".join(f"`@{attempt}`" for attempt in islice(found, _SHOWN_BEFORE_REFUSAL))
+        raise UsageError(f"{len(found)} attempts begin with `@{prefix}`: {several}", hint="give more of the id")
+    [(attempt, journal)] = found.items()
+    return RunLayout(journal.parent), attempt
+
+
+def _journals(where: Path) -> Iterator[Path]:
+    """Yield the journals of the run or runs in a directory, without looking into the runs."""
+    for folder, folders, names in os.walk(where):
+        layout = RunLayout(Path(folder))
+        if layout.journal.name in names:
+            yield layout.journal
+            folders.clear()
+
+
+def _age(journal: Path) -> float:
+    """Return what puts the newest first: a copy of a run is younger only in its place."""
+    try:
+        return -journal.stat().st_mtime
+    except OSError:  # removed while we looked
+        return 0.0
+
+
+def _matches(journal: Path, pattern: re.Pattern[bytes]) -> list[AttemptId]:
+    """Return the ids in a journal that match, in the order in which they come."""
+    try:
+        with journal.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return []
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return list(dict.fromkeys(found.group(1).decode() for found in pattern.finditer(content)))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"cannot read `{journal}`: {(error.strerror or str(error)).lower()}") from error
+
+
+def _files(directory: Path) -> TryFiles:
+    """Return what a try left behind."""
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    return TryFiles(str(directory), tuple(names[:FILES_LISTED]), max(0, len(names) - FILES_LISTED))

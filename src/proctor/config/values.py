@@ -1,0 +1,113 @@
+"""The kinds of values that fields take, and what is refused of each."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+SECONDS_AT_MOST = 10 * 365 * 86400.0
+"""Ten years: a longer limit is a mistake, or meant to be none."""
+
+
+def _whole_number(value: Any) -> Any:
+    """Refuse what pydantic would turn into an integer in silence: booleans, and floats without a fraction."""
+    if isinstance(value, bool | float):
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _not_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+def _finite_positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError("must be a finite number of seconds above 0")
+    if value > SECONDS_AT_MOST:
+        raise ValueError(f"must be at most ten years, {SECONDS_AT_MOST:.0f} seconds")
+    return value
+
+
+def _directory(value: str) -> str:
+    if not value or "\0" in value:
+        raise ValueError("must be the name of a directory")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
+"""A whole number of at least 1."""
+
+LimitOrOff = Annotated[int, BeforeValidator(_whole_number), Field(ge=0)]
+"""A whole number of at least 1, or 0 for off."""
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError("must be a finite number above 0")
+    return value
+
+
+def _not_negative(value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError("must be a finite number of at least 0")
+    return value
+
+
+def _path_inside(value: str) -> str:
+    """Return a path of a sandbox in its shortest form."""
+    if not value or "\0" in value:
+        raise ValueError("must be the path of a file or directory in the sandbox")
+    if ".." in value.split("/"):
+        raise ValueError("must hold no `..`: write the path itself")
+    path = posixpath.normpath(value)
+    return path[1:] if path.startswith("//") else path
+
+
+def _pattern(value: str) -> str:
+    if not value:
+        raise ValueError("a pattern must not be empty: it would match everything")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression: {error}") from None
+    return value
+
+
+Positive = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_positive)]
+"""A finite number above 0."""
+
+RateOrOff = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_not_negative)]
+"""A finite number above 0, or 0 for off."""
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A regular expression."""
+
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(lambda value: () if value is None else value)]
+"""Regular expressions; null is as good as none."""
+
+Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite_positive)]
+"""A finite time above 0, at most `SECONDS_AT_MOST`.
+
+`inf`, `nan`, 0 and negative times are errors, so that no limit can be switched off by one.
+"""
+
+PathInside = Annotated[str, AfterValidator(_path_inside)]
+"""A path in a sandbox, relative to the work directory or absolute."""
+
+Directory = Annotated[str, AfterValidator(_directory)]
+"""The name of a directory; the empty text is none."""
+
+
+def _list(value: Any) -> Any:
+    if isinstance(value, str | dict) or not hasattr(value, "__len__"):
+        raise ValueError("must be a list")
+    return value
+
+
+Listed = BeforeValidator(_list)
+"""For a field of several things that are no plain values."""

@@ -1,0 +1,151 @@
+"""The grade phase of a try: what the agent left is put where the grader looks for it, what it planted is taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from posixpath import normpath
+from typing import Any
+
+from proctor.errors import Fault, describe, fault_of
+from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Phase
+from proctor.model.events import GradingQueued, Purpose, TryEvent
+from proctor.plugins.api import Sandbox
+from proctor.runtime.backoff import Backoff
+from proctor.runtime.checkpoint import Work
+from proctor.runtime.collecting import is_inside, place_of
+from proctor.runtime.contexts import GradingContext
+from proctor.runtime.job import TryJob
+from proctor.runtime.notes import Notes, TryLog
+from proctor.runtime.phases import Phases
+from proctor.runtime.try_sandboxes import TrySandboxes
+
+REMOVE = """\
+for path do
+    if [ -e "$path" ] || [ -L "$path" ]; then
+        printf '%s\\n' "$path"
+        if [ -d "$path" ] && [ ! -L "$path" ]; then chmod -R u+rwX -- "$path"; fi
+        rm -rf -- "$path"
+        if [ -e "$path" ] || [ -L "$path" ]; then exit 1; fi
+    fi
+done
+"""
+"""Removes each path that is there, a link as a link, and looks whether it is gone; prints what was there."""
+
+
+class Grading:
+    """Grades the work of one try."""
+
+    def __init__(
+        self,
+        job: TryJob,
+        *,
+        emit: Callable[[TryEvent], None],
+        notes: Notes,
+        log: TryLog,
+        phases: Phases,
+        backoff: Backoff,
+        boxes: TrySandboxes,
+    ) -> None:
+        self._job = job
+        self._emit = emit
+        self._notes = notes
+        self._log = log
+        self._phases = phases
+        self._backoff = backoff
+        self._boxes = boxes
+        self._granted = asyncio.Event()
+        if job.checkpoint is not None:  # it was started under the permits of grading
+            self._granted.set()
+
+    def grant(self) -> None:
+        """Let grading go on: its permits are held."""
+        self._granted.set()
+
+    async def grade(self, work: Work) -> Grade:
+        """Return the grade; raises `Fault`."""
+        job = self._job
+        sandbox = None
+        if job.grading is GradingMode.REUSE:
+            sandbox = self._boxes.last or (job.lane.sandbox if job.lane is not None else None)
+        elif job.grading is GradingMode.FRESH:
+            if not self._granted.is_set():
+                self._emit(GradingQueued(job.attempt))
+                await self._granted.wait()
+            self._backoff.reopen()
+            sandbox = await self._boxes.open(Purpose.GRADE)
+            await self._backoff.close()
+        handed_over = work.without(job.grader.reward_files)
+        context = GradingContext(
+            task=job.task,
+            answer=handed_over.answer,
+            files=handed_over.files,
+            artifacts=handed_over.artifacts,
+            sandbox=sandbox,
+            notes=self._notes,
+            log=self._log,
+        )
+        return await self._phases.run(
+            Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, sandbox)
+        )
+
+    async def _prepare_and_ask(self, context: GradingContext, work: Work, sandbox: Sandbox | None) -> Grade:
+        if sandbox is not None:
+            if self._job.grading is GradingMode.FRESH:
+                await self._put_artifacts(work, sandbox)
+            await self._remove_rewards(sandbox, [path.rstrip("/") for path in self._job.grader.reward_files])
+        return await self._ask_grader(context)
+
+    async def _put_artifacts(self, work: Work, sandbox: Sandbox) -> None:
+        """Put what the task declares into the sandbox, at the same paths: what a user keeps beside it is no input."""
+        declared = [place_of(one.path, work.workdir) for one in self._job.task.artifacts]
+        for path in sorted(work.artifacts, key=normpath):  # a directory before what is put into it
+            if any(is_inside(place_of(path, work.workdir), place) for place in declared):
+                try:
+                    await sandbox.upload(work.artifacts[path], path)
+                except Fault:
+                    raise
+                except Exception as error:
+                    why = f"artifact `{path}` could not be put into the sandbox of grading: {describe(error)}"
+                    raise Fault("provider.open_failed", why, phase=Phase.GRADE) from error
+
+    async def _remove_rewards(self, sandbox: Sandbox, paths: Sequence[str]) -> None:
+        """Remove what means success and is there before anything was graded; raises `Fault` where it cannot be."""
+        if not paths:
+            return
+        done = await sandbox.exec(["sh", "-c", REMOVE, "sh", *paths])
+        found = done.out.splitlines()
+        if not done.ok:
+            last = (done.lost or done.err.strip() or f"status {done.exit_code}, signal {done.signal}").splitlines()[-1]
+            raise Fault("grader.crashed", f"a planted reward file could not be removed: {found[-1:]}: {last}")
+        for path in paths:
+            if not await _is_gone(sandbox, path):
+                raise Fault("grader.crashed", f"a planted reward file could not be removed: {path} is still there")
+        if found:
+            self._log.logger.warning("removed before grading, as the agent must have planted it: %s", ", ".join(found))
+
+    async def _ask_grader(self, context: GradingContext) -> Grade:
+        try:
+            grade: Any = await self._job.grader.grade(context)
+        except ValueError as error:
+            # Grade itself refuses what is not a score; any other ValueError is a crash like the rest.
+            code = "grader.invalid_score" if isinstance(error, InvalidGrade) else "grader.crashed"
+            raise fault_of(error, Phase.GRADE, code) from error
+        if not isinstance(grade, Grade):
+            raise Fault("grader.invalid_score", f"the grader returned {type(grade).__name__}, not a Grade")
+        return grade
+
+
+async def _is_gone(sandbox: Sandbox, path: str) -> bool:
+    """Say whether the provider finds nothing at a path: what runs inside could have been made to say so."""
+    with tempfile.TemporaryDirectory(prefix="proctor-") as folder:
+        try:
+            await sandbox.download(path, Path(folder, "found"), max_bytes=0, max_files=0)
+        except FileNotFoundError:
+            return True
+        except PermissionError as error:
+            return error.errno == errno.EPERM  # the provider reads the work directory only
+    return False

@@ -1,0 +1,27 @@
+"""Which sandboxes of an invocation are not known to be gone."""
+
+from __future__ import annotations
+
+from proctor.model.events import Event, LaneClosed, SandboxDisposed, SandboxOpened
+
+
+class SandboxLedger:
+    """The sandboxes that were opened and whose end was not seen, in the order of their opening."""
+
+    def __init__(self) -> None:
+        self._experiment_of: dict[str, str] = {}
+
+    def note(self, event: Event, experiment: str) -> None:
+        """Take an event of an experiment into account."""
+        match event:
+            case SandboxOpened(sandbox=sandbox):
+                self._experiment_of[sandbox] = experiment
+            case SandboxDisposed(sandbox=sandbox) | LaneClosed(sandbox=str(sandbox)):
+                self._experiment_of.pop(sandbox, None)
+            case _:
+                pass
+
+    @property
+    def left(self) -> list[tuple[str, str]]:
+        """The sandboxes that may be there, each with its experiment."""
+        return list(self._experiment_of.items())
