@@ -25,9 +25,14 @@ import difflib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from proctor.model.attempt import Phase, issue_of
+from proctor.model.attempt import Issue, Phase, issue_of
 from proctor.model.bounds import DESCRIPTION_CHARACTERS, shortened
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 
 class ProctorError(Exception):
@@ -95,6 +100,11 @@ class Fault(Exception):
     header of that name as it came (seconds or a date). Raises `KeyError` for a code that is not in the table.
     """
 
+    refused: bool = False
+    retry_after: str | None = None
+    crash: str | None = None
+    """The code that an exception without one would have had where this one crossed the boundary first."""
+
     def __init__(
         self,
         code: str,
@@ -151,47 +161,80 @@ CODE_OF_PHASE: dict[Phase, str] = {
 
 
 def fault_of(error: BaseException, phase: Phase, code: str | None = None) -> Fault:
-    """Return `error` as a fault: itself if it is one (it learns its phase), else with `code`, else the phase's code."""
-    if isinstance(error, Fault):
-        if error.issue.phase is None:
-            error.issue = replace(error.issue, phase=phase)
-        return error
-    return Fault(code or CODE_OF_PHASE[phase], describe(error), phase=phase)
+    """Return `error` as a fault: itself if it is one (it learns its phase), else with `code`, else the phase's code.
+
+    A fault of a class whose `__init__` never called that of `Fault` says nothing: it is taken for any other exception.
+    """
+    crash = code or CODE_OF_PHASE[phase]
+    fault = error if isinstance(error, Fault) else None
+    if fault is None or not isinstance(getattr(fault, "issue", None), Issue):
+        fault = Fault(crash, describe(error), phase=phase)
+    elif fault.issue.phase is None:
+        fault.issue = replace(fault.issue, phase=phase)
+    fault.crash = fault.crash or crash
+    return fault
+
+
+_asked: WeakSet[Any] = WeakSet()
+"""Tasks that were asked to end by whoever made them."""
+
+
+def ask_to_end(task: Task[Any]) -> None:
+    """Cancel a task that executes code of plugins, so that `boundary` knows the cancellation from one of their own."""
+    _asked.add(task)
+    task.cancel()
+
+
+def go_on() -> None:
+    """Raise `CancelledError` where the task that executes this was asked to end: a plugin swallowed its cancellation.
+
+    To be called before anything more is done on behalf of a phase that is over.
+    """
+    if (task := _current_task()) is not None and task in _asked:
+        from asyncio import CancelledError  # noqa: PLC0415 - at the top it would cost every start 45 ms
+
+        raise CancelledError
 
 
 @contextmanager
 def boundary(phase: Phase, code: str | None = None) -> Generator[None]:
-    """Turn what escapes a plugin into a `Fault`; `SkipTask` and a cancellation from outside pass unchanged.
+    """Turn what escapes a plugin into a `Fault`; `SkipTask` and a cancellation by `ask_to_end` pass unchanged.
 
     Whatever a plugin raises is data here, `SystemExit` and `KeyboardInterrupt` included: a plugin does not end the run.
-    A `CancelledError` that nobody asked for and a `TimeoutError` are the plugin's own: put a limit around the boundary,
-    not inside it. To be used inside a task.
+    Any other `CancelledError` and a `TimeoutError` are the plugin's own: put a limit around the boundary, not inside
+    it. To be used inside a task; in one that was asked to end nothing is begun any more.
     """
-    from asyncio import CancelledError, current_task  # noqa: PLC0415 - at the top it would cost every start 45 ms
+    from asyncio import CancelledError  # noqa: PLC0415 - as above
 
+    go_on()
     try:
         yield
     except SkipTask:
         raise
     except Fault as error:
-        fault_of(error, phase)
-        raise
-    except CancelledError as error:
-        task = current_task()
-        if task is not None and task.cancelling():
+        fault = fault_of(error, phase, code)
+        if fault is error:
             raise
+        raise fault from error
+    except CancelledError as error:
+        task = _current_task()
+        if task is not None:
+            if task in _asked:
+                raise
+            while task.uncancel():  # nobody else asked for it
+                pass
         raise Fault(code or CODE_OF_PHASE[phase], "it raised CancelledError by itself", phase=phase) from error
     except BaseException as error:
-        if isinstance(error, GeneratorExit) and not _is_running():
+        if isinstance(error, GeneratorExit) and _current_task() is None:
             raise  # nobody failed: a coroutine that was abandoned is thrown away
         raise fault_of(error, phase, code) from error
 
 
-def _is_running() -> bool:
-    """Say whether this is executed by a task."""
+def _current_task() -> Task[Any] | None:
+    """Return the task that executes this, if there is one."""
     from asyncio import current_task  # noqa: PLC0415 - as above
 
     try:
-        return current_task() is not None
+        return current_task()
     except RuntimeError:  # there is no event loop
-        return False
+        return None

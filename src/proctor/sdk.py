@@ -79,7 +79,7 @@ async def arun(
     *,
     results_dir: str | os.PathLike[str] | None = None,
     task_concurrency: int | None = None,
-    tasks: Sequence[str] = (),
+    tasks: Sequence[str] | None = None,
     limit: int | None = None,
     run_name: str | None = None,
     run_id: str | None = None,
@@ -89,6 +89,8 @@ async def arun(
     fail_under: float | None = None,
     execution: Mapping[str, Any] | None = None,
     runtime: Mapping[str, Any] | None = None,
+    reuse: bool | str = False,
+    rerun: str | None = None,
     handle_signals: bool = False,
     **fields: Any,
 ) -> RunResult:
@@ -96,7 +98,9 @@ async def arun(
 
     `fields` are those of an experiment, by the names that they have in files and after `--set`: `attempts`,
     `max_retries`, `agent_timeout_seconds`, `environment` and so on; `execution` and `runtime` are the sections of that
-    name. Several runs may go on side by side, in one event loop too.
+    name. `reuse` fills slots with attempts of earlier runs, of the one with that id or, with True, the newest of each
+    slot; `rerun` ("failed" or "all") is what is executed again then. Several runs may go on side by side, in one event
+    loop too.
 
     A cancellation of the task that awaits this is a first interrupt: attempts in flight are cancelled and clean up,
     what is finished is kept, and then `CancelledError` is raised. A second one cuts the clean-up short. Signals are
@@ -116,12 +120,14 @@ async def arun(
             **(runtime or {}),
             **_given(results_dir=results_dir, provider_limits=provider_limits, env_open_qps=env_open_qps),
         },
-        tasks=(tasks,) if isinstance(tasks, str) else tuple(tasks),
+        tasks=(tasks,) if isinstance(tasks, str) else None if tasks is None else tuple(tasks),
         limit=limit,
         run_name=run_name,
         run_id=run_id,
         progress=progress,
         fail_under=fail_under,
+        reuse=reuse,
+        rerun=rerun,
     )
     on_main_thread = threading.current_thread() is threading.main_thread()
     outcome = await _to_its_end(resolved, options, Interrupts(signals=handle_signals and on_main_thread))

@@ -72,7 +72,8 @@ def test_10_I1_a_signal_stops_dispatch_keeps_what_is_finished_and_sums_up(
     assert f"stopping: {number.name}" in (ended.run_dir / "run.log").read_text()
     missing, hint = err.splitlines()[-2:]
     assert missing.startswith(f"missing: {40 - counts['passed']} attempts of ")
-    assert hint.startswith("hint: to run what is missing, as a run of its own: proctor run --tasks ")
+    assert hint.startswith("hint: to run what is missing: proctor run ")
+    assert hint.endswith(" --reuse")
     assert json.loads((ended.run_dir / "summary.json").read_text()) == run
     assert ours(tmp_path) == []
     assert not list(tmp_path.glob("proctor-*/*/*")), "no sandbox is left"

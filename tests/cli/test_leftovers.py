@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from program import HANG_SECONDS, Ended
 
-from proctor.cli.leftovers import _without, sandbox_lines
+from proctor.cli.leftovers import _without, _without_tied, sandbox_lines
 
 Proctor = Callable[..., Ended]
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -55,15 +55,47 @@ FORMS = {
 def test_10_I1_the_last_line_runs_what_is_missing(
     process: Process, proctor: Proctor, tmp_path: Path, asked: int
 ) -> None:
-    said = interrupted(process, tmp_path, *FORMS[asked], "trivial", "plugins:Sleeper", *OPTIONS, after=1)
-    command = last_command(said)
+    typed = [*FORMS[asked], "trivial", "plugins:Sleeper", *OPTIONS]
+    said = interrupted(process, tmp_path, *typed, after=1)
+    command = shlex.split(last_command(said))
+    assert command == [word for word in typed if word not in ("--run-id", "mine")] + ["--reuse"]
     [run_dir] = [path.parent for path in tmp_path.rglob("journal.jsonl")]
-    again = proctor(*shlex.split(command))
+    again = proctor(*command)
     assert again.code == 0
     [other] = [path.parent for path in tmp_path.rglob("journal.jsonl") if path.parent != run_dir]
     passed = [passed_in(directory) for directory in (run_dir, other)]
     assert not passed[0] & passed[1], "nothing is run twice"
     assert len(passed[0] | passed[1]) == asked
+    assert f"100.0% ({asked}/{asked} passed)" in again.err
+
+
+@pytest.mark.parametrize("option", [["--rerun", "all"], ["--rerun=all"]], ids=" ".join)
+def test_10_I1_what_was_to_be_made_again_and_is_not_yet_is_still_made_again(
+    process: Process, proctor: Proctor, tmp_path: Path, option: list[str]
+) -> None:
+    typed = ["run", "trivial", "plugins:Sleeper", *OPTIONS]
+    assert proctor(*typed, "--run-id", "first").code == 0
+    said = interrupted(process, tmp_path, *typed, "--reuse", *option, "--run-id=second", after=1)
+    command = last_command(said)
+    assert shlex.split(command) == [*typed, "--reuse=second"]
+    again = proctor(*shlex.split(command), "--run-id", "third")
+    assert again.code == 0
+    [second] = tmp_path.rglob("second")
+    [third] = tmp_path.rglob("third")
+    assert not passed_in(second) & passed_in(third)
+    assert len(passed_in(second) | passed_in(third)) == 12, "nothing of the first run came back"
+
+
+def test_10_I1_what_was_reused_is_not_missing(process: Process, proctor: Proctor, tmp_path: Path) -> None:
+    typed = ["run", "trivial", "plugins:Sleeper", *OPTIONS]
+    assert proctor(*typed, "--limit", "5").code == 0
+    said = interrupted(process, tmp_path, *typed, "--reuse", after=1)
+    missing = next(line for line in said.splitlines() if line.startswith("missing: "))
+    number = int(missing.split()[1])
+    assert number <= 6
+    assert f"missing: {number} attempt" in missing
+    assert f" of {number} task" in missing
+    assert shlex.split(last_command(said)) == [*typed, "--reuse"]
 
 
 def passed_in(directory: Path) -> set[str]:
@@ -75,28 +107,10 @@ def passed_in(directory: Path) -> set[str]:
     return {event.task for event in events if isinstance(event, AttemptSealed) and event.verdict is Verdict.PASSED}
 
 
-def test_10_I1_many_missing_tasks_are_taken_from_a_file(process: Process, tmp_path: Path) -> None:
-    many = [option.replace("=12", "=600") for option in OPTIONS]
-    said = interrupted(process, tmp_path, "run", "trivial", "plugins:Sleeper", *many, after=1)
-    command = last_command(said)
-    [file] = tmp_path.rglob("missing-tasks.txt")
-    assert str(file.relative_to(tmp_path)) in command
-    assert len(command) < 400
-    shown = subprocess.run(
-        ["sh", "-c", f'printf "%s\\n" {command}'], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    words = shown.stdout.splitlines()
-    tasks = words[words.index("--tasks") + 1].split(",")
-    assert len(tasks) >= 590
-    assert set(tasks).isdisjoint(passed_in(file.parent))
-
-
-def test_10_I1_where_everything_is_missing_the_command_is_the_one_that_was_typed(
-    process: Process, tmp_path: Path
-) -> None:
+def test_10_I1_where_everything_is_missing_the_command_is_the_same(process: Process, tmp_path: Path) -> None:
     typed = ["run", "trivial", "plugins:Sleeper", "--set", "harness.params.seconds=60", "--limit", "3"]
     said = interrupted(process, tmp_path, *typed, after=0)
-    assert shlex.split(last_command(said)) == typed
+    assert shlex.split(last_command(said)) == [*typed, "--reuse"]
     assert "missing: 3 attempts of 3 tasks" in said
 
 
@@ -109,6 +123,8 @@ def test_a_run_that_was_not_interrupted_misses_nothing(proctor: Proctor) -> None
 def test_options_are_taken_out_in_every_form() -> None:
     words = ["b", "--tasks", "a", "--tasks=b,c", "--limit", "3", "--run-id", "x", "--set", "a=b", "--", "--x"]
     assert _without(words, ("--tasks", "--limit", "--run-id")) == ["b", "--set", "a=b", "--", "--x"]
+    tied = ["b", "--reuse=x", "--rerun=all", "--set", "a=b", "--", "--reuse=y"]
+    assert _without_tied(tied, ("--reuse", "--rerun")) == ["b", "--set", "a=b", "--", "--reuse=y"]
 
 
 def test_sandboxes_that_may_be_left_are_listed_with_what_removes_them() -> None:

@@ -112,7 +112,7 @@ def test_10_I5_every_field_has_the_same_name_here() -> None:
     }
     resolved, _ = prepare(
         "trivial", "oracle", None, tree, **sections,
-        tasks=(), limit=None, run_name=None, run_id=None, progress="none", fail_under=None,
+        tasks=None, limit=None, run_name=None, run_id=None, progress="none", fail_under=None,
     )  # fmt: skip
     assert resolved.experiment.attempts == 1
 

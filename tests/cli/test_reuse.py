@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from program import Ended
 
+from proctor.errors import NothingToRun, UsageError
+from proctor.sdk import run
 from proctor.store.plan_file import read_plan
 
 Proctor = Callable[..., Ended]
@@ -70,6 +72,40 @@ def test_P1_all_slots_reused_meets_or_misses_a_gate_like_any_run(work: Proctor) 
     work()
     assert work("--reuse", "--fail-under", "0.5").code == 0
     assert work("--reuse", "--fail-under", "0.6").code == 1
+
+
+def test_C3_show_says_of_each_reused_slot_where_it_is_from(work: Proctor, proctor: Proctor, tmp_path: Path) -> None:
+    work("--run-id", "one", "--tasks", "n0,n1")
+    work("--run-id", "two", "--reuse", "--tasks", "n0,n1,n2")
+    [first] = tmp_path.glob("results/*/one")
+    name = f"{first.parent.name}/one"
+    for what in ("two", f"results/{first.parent.name}/two"):
+        lines = proctor("show", what).out.splitlines()
+        assert [line.split()[2] for line in lines[:3]] == ["passed", "failed", "passed"]
+        assert [line.endswith(f"  reused from {name}") for line in lines[:3]] == [True, True, False]
+    data = json.loads(proctor("show", "two", "--json").out)
+    assert [row.get("reused_from") for row in data["attempts"]] == [name, name, None]
+    assert data["reused_cost_usd"] == 0
+    attempt = "@" + data["attempts"][0]["attempt"]
+    for where in ([], ["one"], ["two"], [str(first)]):
+        page = proctor("show", *where, attempt)
+        assert (page.code, page.err) == (0, "")
+        assert "try 1" in page.out
+        assert page.out.splitlines()[1].endswith(name), "it is shown where it was made"
+    shutil.rmtree(first)
+    gone = proctor("show", attempt)
+    assert gone.code == 2
+    assert f"was made by the run `{name}`, which is not there" in gone.err
+
+
+def test_06_a_run_id_that_several_runs_have_is_not_guessed(work: Proctor, proctor: Proctor) -> None:
+    work("--run-id", "one")
+    work("--run-id", "one", "--run-name", "other")
+    refused = proctor("show", "one")
+    assert refused.code == 2
+    assert "2 runs have the id `one`" in refused.err
+    assert refused.err.count("/one`") == 2
+    assert "is not the directory of a run" in proctor("show", "three").err
 
 
 def test_R1_a_reuse_that_broke_off_hides_nothing(
@@ -230,3 +266,34 @@ def test_D7_a_record_that_is_gone_or_unreadable_changes_nothing(work: Proctor, t
     (tmp_path / "results" / ".proctor" / "record.sqlite").write_bytes(b"no database at all" * 1000)
     assert work("--reuse").code == 0
     assert sum(turns(tmp_path).values()) == 10
+
+
+def test_04_work_of_many_files_of_which_one_is_damaged_is_executed(
+    work: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More files than the journal lists one by one: the manifest has their digests."""
+    setting = ("--set", "benchmark.params.artifacts=true", "--set", "benchmark.params.tasks=1")
+    monkeypatch.setenv("GRADER_BROKEN", "1")
+    monkeypatch.setenv("WORK_FILES", "150")
+    work(*setting)
+    monkeypatch.delenv("GRADER_BROKEN")
+    next(newest(tmp_path).rglob("artifacts/many/f99")).write_text("damaged")
+    assert work("--reuse", *setting).code == 0
+    assert reasons(newest(tmp_path)) == {"execute: saved data damaged": 1}
+
+
+def test_02_reuse_from_python_is_that_of_the_command_line(
+    work: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work()
+    monkeypatch.chdir(tmp_path)
+    again = run(*RUN[1:3], reuse=True)
+    assert (again.counts["reused_passed"], again.counts["reused_failed"], again.exit_code) == (5, 5, 0)
+    failed = run(*RUN[1:3], reuse=again.run_id, rerun="failed")
+    assert (failed.counts["reused_passed"], failed.counts["failed"]) == (5, 5)
+    for wrong in ({"rerun": "all"}, {"reuse": "../x"}, {"reuse": True, "rerun": "some"}):
+        with pytest.raises(UsageError):
+            run(*RUN[1:3], **wrong)
+    with pytest.raises(NothingToRun, match="no task was named"):
+        run(*RUN[1:3], tasks=[])
+    assert sum(turns(tmp_path).values()) == 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -17,6 +18,9 @@ class CountedOptions(BaseModel):
     tasks: int = 10
     prompt: str = "do it"
     artifacts: bool = False
+    """Whether each task is done in a sandbox, and makes an artifact."""
+    artifacts_every: int = 0
+    """Where it is not each task: each so manieth."""
 
 
 class Counted:
@@ -34,12 +38,17 @@ class Counted:
 
     async def tasks(self) -> list[Task]:
         settings = self._settings
-        artifacts = (Artifact("made.txt"),) if settings.artifacts else ()
-        grader = Component("reuse_plugins:Even")
-        return [
-            Task(f"n{n}", grader, prompt=settings.prompt, needs_sandbox=settings.artifacts, artifacts=artifacts)
-            for n in range(settings.tasks)
-        ]
+        every = 1 if settings.artifacts else settings.artifacts_every
+        return [self._task(n, artifacts=every > 0 and n % every == 0) for n in range(settings.tasks)]
+
+    def _task(self, number: int, *, artifacts: bool) -> Task:
+        return Task(
+            f"n{number}",
+            Component("reuse_plugins:Even"),
+            prompt=self._settings.prompt,
+            needs_sandbox=artifacts,
+            artifacts=(Artifact("made.txt"), Artifact("many")) if artifacts else (),
+        )
 
     async def setup(self, ctx: AttemptContext) -> None:
         pass
@@ -50,7 +59,10 @@ class WorkerOptions(BaseModel):
 
 
 class Worker:
-    """Notes each turn in the file `WORK_TRACE`; `WORK_SECONDS` is how long one takes, `WORK_FAILS` which tasks fail."""
+    """Notes each turn in the file `WORK_TRACE` when it begins; `WORK_SECONDS` is how long one takes.
+
+    `WORK_FAILS` are the tasks that fail always, each `WORK_FLAKY`-th fails in the first turn of its attempt.
+    """
 
     name = "worker"
     version = "1"
@@ -60,26 +72,34 @@ class Worker:
     options = WorkerOptions
 
     def __init__(self, options: WorkerOptions) -> None:
-        pass
+        self._turns: Counter[str] = Counter()
 
     async def start(self, ctx: AttemptContext) -> WorkerSession:
-        return WorkerSession(ctx)
+        self._turns[ctx.attempt] += 1
+        return WorkerSession(ctx, first=self._turns[ctx.attempt] == 1)
 
 
 class WorkerSession:
-    def __init__(self, ctx: AttemptContext) -> None:
+    def __init__(self, ctx: AttemptContext, *, first: bool) -> None:
         self._ctx = ctx
+        self._first = first
 
     async def send(self, message: Message) -> Turn:
         task = self._ctx.task
-        await asyncio.sleep(float(os.environ.get("WORK_SECONDS", "0")))
         note(f"{task.id} {self._ctx.attempt}")
+        await asyncio.sleep(float(os.environ.get("WORK_SECONDS", "0")))
+        if self._first and is_flaky(task, "WORK_FLAKY"):
+            raise RuntimeError("told to fail at first")
         if task.id in os.environ.get("WORK_FAILS", "").split(","):
             raise RuntimeError("told to fail")
         if task.id in os.environ.get("WORK_ISSUES", "").split(","):
             self._ctx.issue("harness.exit_nonzero", "connection reset by peer")
         if task.artifacts:
+            if os.environ.get("WORK_COMMAND"):
+                await self._ctx.sandbox.exec(os.environ["WORK_COMMAND"])
             await self._ctx.sandbox.write("made.txt", f"by {task.id}")
+            for number in range(int(os.environ.get("WORK_FILES", "0"))):
+                await self._ctx.sandbox.write(f"many/f{number}", str(number))
         return Turn(f"the answer to {task.id}")
 
     async def collect(self) -> Collected:
@@ -94,7 +114,10 @@ class NoOptions(BaseModel):
 
 
 class Even:
-    """Grades by the number of the task; `GRADER_BROKEN` makes it crash."""
+    """Grades by the number of the task; `GRADER_BROKEN` makes it crash.
+
+    `GRADER_FLAKY` makes it crash when it sees each so manieth task for the first time in a process.
+    """
 
     name = "even"
     version = "1"
@@ -107,11 +130,24 @@ class Even:
     async def grade(self, ctx: GradeContext) -> Grade:
         if os.environ.get("GRADER_BROKEN"):
             raise RuntimeError("the grader was told to fail")
+        if is_flaky(ctx.task, "GRADER_FLAKY") and ctx.task.id not in _GRADED:
+            _GRADED.add(ctx.task.id)
+            raise RuntimeError("the grader was told to fail at first")
         assert ctx.answer == f"the answer to {ctx.task.id}"
         if ctx.task.artifacts:
             assert ctx.artifacts["made.txt"].read_text() == f"by {ctx.task.id}"
         good = int(ctx.task.id[1:]) % 2 == 0
         return Grade(good, 1.0 if good else 0.0)
+
+
+_GRADED: set[str] = set()
+"""Tasks that a flaky grader has seen."""
+
+
+def is_flaky(task: Task, variable: str) -> bool:
+    """Say whether a task is one of each so manieth that an environment variable names."""
+    every = int(os.environ.get(variable, "0"))
+    return every > 0 and int(task.id[1:]) % every == every // 2
 
 
 def note(line: str) -> None:

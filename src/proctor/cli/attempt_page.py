@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proctor.cli.output import say
 from proctor.errors import JournalDamaged, StoreError, UsageError
-from proctor.model.events import RunStarted
+from proctor.model.events import RunStarted, SlotFilled
 from proctor.model.ids import ID_ALPHABET, ID_LENGTH, AttemptId
 from proctor.report.attempt import AttemptStory, TryFiles, attempt_data, attempt_lines
 from proctor.store.codec import NewerFormat
@@ -24,6 +24,7 @@ SHORTEST = 4
 FILES_LISTED = 50
 
 _SHOWN_BEFORE_REFUSAL = 5
+_REUSED = b'"type":"SlotFilled"'
 
 
 def show_attempt(given: str, where: Path, *, as_json: bool) -> int:
@@ -64,9 +65,12 @@ def _find(given: str, where: Path) -> tuple[RunLayout, AttemptId]:
     rest = f"[{ID_ALPHABET}]{{{ID_LENGTH - len(prefix)}}}"
     pattern = re.compile(f'"attempt":"({prefix}{rest})"'.encode())
     found: dict[AttemptId, Path] = {}
-    for journal in sorted(_journals(where), key=_age):
-        for attempt in _matches(journal, pattern):
-            found.setdefault(attempt, journal)
+    reused: dict[AttemptId, Path] = {}
+    for journal in sorted(journals_below(where), key=_age):
+        for attempt, is_reused in _matches(journal, pattern):
+            (reused if is_reused else found).setdefault(attempt, journal)
+    for attempt in reused.keys() - found.keys():
+        found[attempt] = _journal_of_origin(attempt, reused[attempt])
     if not found:
         raise UsageError(
             f"no attempt `@{prefix}` in `{where}`",
@@ -79,7 +83,22 @@ def _find(given: str, where: Path) -> tuple[RunLayout, AttemptId]:
     return RunLayout(journal.parent), attempt
 
 
-def _journals(where: Path) -> Iterator[Path]:
+def _journal_of_origin(attempt: AttemptId, journal: Path) -> Path:
+    """Return the journal of the run that made an attempt which another run only reused. Raises `UsageError`."""
+    name = next(
+        event.run for event, _ in read_journal(journal) if isinstance(event, SlotFilled) and event.attempt == attempt
+    )
+    for folder in journal.resolve().parents:  # the run is named by its place below the results directory
+        origin = RunLayout(folder / name).journal
+        if origin.is_file():
+            return origin
+    raise UsageError(
+        f"attempt `@{attempt}` was made by the run `{name}`, which is not there",
+        hint=f"`{journal.parent}` only reused it; put the run back into the results directory to see its tries",
+    )
+
+
+def journals_below(where: Path) -> Iterator[Path]:
     """Yield the journals of the run or runs in a directory, without looking into the runs."""
     for folder, folders, names in os.walk(where):
         layout = RunLayout(Path(folder))
@@ -96,18 +115,26 @@ def _age(journal: Path) -> float:
         return 0.0
 
 
-def _matches(journal: Path, pattern: re.Pattern[bytes]) -> list[AttemptId]:
-    """Return the ids in a journal that match, in the order in which they come."""
+def _matches(journal: Path, pattern: re.Pattern[bytes]) -> dict[tuple[AttemptId, bool], None]:
+    """Return the ids in a journal that match, in the order in which they come, and whether the run only reused them."""
     try:
         with journal.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
-                return []
+                return {}
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return list(dict.fromkeys(found.group(1).decode() for found in pattern.finditer(content)))
+                return dict.fromkeys(
+                    (found.group(1).decode(), _is_reused(content, found.start())) for found in pattern.finditer(content)
+                )
     except FileNotFoundError:
-        return []
+        return {}
     except OSError as error:
         raise StoreError(f"cannot read `{journal}`: {(error.strerror or str(error)).lower()}") from error
+
+
+def _is_reused(content: mmap.mmap, place: int) -> bool:
+    """Say whether the line around a place in a journal tells of a slot that a saved attempt fills."""
+    begin = content.rfind(b"\n", 0, place) + 1
+    return content.find(_REUSED, begin, place) >= 0
 
 
 def _files(directory: Path) -> TryFiles:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import rich_click as click
 
 from proctor.cli.command import TYPED
+from proctor.cli.optional_values import LEFT_OUT, OPTIONAL_VALUES, settle
 from proctor.cli.rooms import Room
-from proctor.errors import StoreError
 from proctor.model.attempt import Verdict
-from proctor.model.events import StopReason
+from proctor.model.events import SlotFilled, StopReason
 from proctor.report.view import RunView
 from proctor.report.wording import plural, printable
 from proctor.runtime.redact import Redactor
-from proctor.store.files import write_file
 
 SANDBOXES_SHOWN = 20
-INLINE_CHARACTERS = 1000
-FILE_CHARACTERS = 120_000
-"""A single word of a command line can hold no more than 128 KiB."""
-
-_REPLACED = ("--tasks", "--limit", "--run-id")
-"""Options that choose what is run and how the run is called: all take a value."""
 
 
 def sandbox_lines(left: Sequence[tuple[str, str]], rooms: Mapping[str, Room]) -> list[str]:
@@ -60,51 +53,40 @@ def missing_lines(views: Mapping[str, RunView], rooms: Mapping[str, Room], redac
         tasks |= dict.fromkeys(_missing_tasks(views[name], room))
     parts = [f"{count:,} {what}" for count, what in ((cancelled, "cancelled"), (stopped, "not dispatched")) if count]
     missing = f"missing: {plural(cancelled + stopped, 'attempt')} of {plural(len(tasks), 'task')} ({', '.join(parts)})"
-    everything = all(len(tasks) >= len(room.plan.tasks) for room in rooms.values())
-    command = _command(None if everything else list(tasks), rooms)
-    if command is None:
-        return [missing]
-    whole = any(room.plan.experiment.attempts > 1 for room in rooms.values()) and not everything
-    what = "all attempts of these tasks" if whole else "what is missing"
-    return [missing, f"hint: to run {what}, as a run of its own: {redactor.text(command)}"]
+    command = _command(rooms)
+    return [missing] if command is None else [missing, f"hint: to run what is missing: {redactor.text(command)}"]
 
 
 def _missing_tasks(view: RunView, room: Room) -> Iterable[str]:
     """Return the tasks that lack an attempt, in the order of the plan."""
-    there: dict[str, int] = {}
-    for task, _, verdict in room.writer.verdicts:
-        there[task] = there.get(task, 0) + (verdict is not Verdict.CANCELLED)
+    there: Counter[str] = Counter(event.task for event, _ in room.writer.opening if isinstance(event, SlotFilled))
+    there.update(task for task, _, verdict in room.writer.verdicts if verdict is not Verdict.CANCELLED)
     solved = view.solved if view.early_exit else ()
     attempts = room.plan.experiment.attempts
-    return (task.id for task in room.plan.tasks if there.get(task.id, 0) < attempts and task.id not in solved)
+    return (task.id for task in room.plan.tasks if there[task.id] < attempts and task.id not in solved)
 
 
-def _command(tasks: list[str] | None, rooms: Mapping[str, Room]) -> str | None:
-    """Return the command line that was typed, with these tasks in place of those that it named; None: with all."""
+def _command(rooms: Mapping[str, Room]) -> str | None:
+    """Return the command line that was typed, such that it reuses what is finished."""
     context = click.get_current_context(silent=True)
     typed: list[str] | None = context.find_root().meta.get(TYPED) if context is not None else None
-    if not typed:
+    if context is None or not typed:
         return None  # nothing was typed: it is used from Python
-    if tasks is not None:
-        named = _as_one_word(tasks, next(iter(rooms.values())).writer.directory)
-        if named is not None:  # right after the command: further back there may be a `--`
-            return " ".join(["proctor", typed[0], "--tasks", named, shlex.join(_without(typed[1:], _REPLACED))])
-    return shlex.join(["proctor", *_without(typed, ("--run-id",))])
+    name, *words = typed
+    words = _without(settle(words, context.command.params), ("--run-id",))
+    kept = _without_tied(words, tuple(OPTIONAL_VALUES))
+    reuse = "--reuse"
+    if set(words) - set(kept) - {f"--reuse={LEFT_OUT}"}:
+        # A run was chosen, or something was to be made again: what was passed over for that is not to come back.
+        reuse = f"--reuse={next(iter(rooms.values())).writer.run_id}"
+    place = kept.index("--") if "--" in kept else len(kept)
+    return shlex.join(["proctor", name, *kept[:place], reuse, *kept[place:]])
 
 
-def _as_one_word(tasks: Sequence[str], directory: Path) -> str | None:
-    """Return task ids as a word for a shell, by way of a file where they are many; None where they cannot be one."""
-    ids = ",".join(tasks)
-    if any("," in task or task != task.strip() for task in tasks) or len(ids.encode()) > FILE_CHARACTERS:
-        return None
-    if len(ids) <= INLINE_CHARACTERS:
-        return shlex.quote(ids)
-    path = directory / "missing-tasks.txt"
-    try:
-        write_file(path, ids.encode())
-    except StoreError:
-        return None  # that nothing can be written is said already
-    return f'"$(cat {shlex.quote(str(path))})"'
+def _without_tied(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the words of a command line without options that have their values tied to them."""
+    end = words.index("--") if "--" in words else len(words)
+    return [word for word in words[:end] if word.partition("=")[0] not in options] + list(words[end:])
 
 
 def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -12,10 +12,12 @@ from pydantic import Field
 from proctor.cli.controls import resolve_controls
 from proctor.cli.resolve import Resolved, Typed, resolve_experiment
 from proctor.cli.rooms import Options
+from proctor.cli.saved_work import reusing_of
 from proctor.config.load import validate
 from proctor.config.schema import Config, ExecutionConfig, RuntimeConfig
 from proctor.config.values import Count
-from proctor.errors import UsageError
+from proctor.core.reuse import Rerun
+from proctor.errors import NothingToRun, UsageError
 
 Named = str | Mapping[str, Any]
 """A plugin by its id, or with its parameters as `{"id": ..., "params": {...}}`."""
@@ -24,12 +26,14 @@ Named = str | Mapping[str, Any]
 class _Call(Config):
     """What a call asks for beside the experiment."""
 
-    tasks: tuple[str, ...]
+    tasks: tuple[str, ...] | None
     limit: Count | None
     run_name: str | None
     run_id: str | None
     progress: Literal["auto", "plain", "none"]
     fail_under: Annotated[float, Field(ge=0, le=1)] | None
+    reuse: bool | str = False
+    rerun: Rerun | None = None
 
 
 def prepare(
@@ -47,6 +51,8 @@ def prepare(
     Raises `UsageError`, which lists what is wrong.
     """
     asked = validate(_Call, call, what="arguments")
+    if asked.tasks is not None and not asked.tasks:
+        raise NothingToRun("`tasks` is empty: no task was named", hint="leave it out to run all of them")
     assignments = (
         *_assignments("execution", ExecutionConfig, execution),
         *_assignments("runtime", RuntimeConfig, runtime),
@@ -62,12 +68,13 @@ def prepare(
     )
     options = Options(
         controls=controls,
-        task_ids=asked.tasks,
+        task_ids=asked.tasks or (),
         limit=asked.limit,
         run_name=asked.run_name,
         run_id=asked.run_id,
         progress=asked.progress,
         fail_under=asked.fail_under,
+        reusing=reusing_of(asked.reuse, asked.rerun, checkpoint_resume=controls.checkpoint_resume),
     )
     return resolved, options
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proctor.core.reuse import SavedAttempt
+from proctor.errors import Fault
 from proctor.model.attempt import GradingMode, Issue, Verdict
 from proctor.model.codes import CODES, Owner, Severity
 from proctor.model.events import SavedFile
+from proctor.runtime.checkpoint import load_checkpoint
 from proctor.runtime.job import Checkpoint
 from proctor.store.layout import RunLayout
 
@@ -46,18 +47,10 @@ def try_directory(candidate: Candidate) -> Path:
 
 
 def is_intact(candidate: Candidate) -> bool:
-    """Say whether everything that grading needs is there and unchanged."""
-    assert candidate.checkpoint is not None
-    directory, answer = try_directory(candidate), candidate.checkpoint.answer_sha256
-    digests = {one.name: one.sha256 for one in candidate.checkpoint.files}
-    if answer is not None:
-        digests["checkpoint/answer.txt"] = answer
+    """Say whether everything that grading needs is there and unchanged, by the reader of the try that will grade it."""
     try:
-        for name, sha256 in digests.items():
-            with (directory / name).open("rb") as file:
-                if file_digest(file, "sha256").hexdigest() != sha256:
-                    return False
-    except OSError:
+        load_checkpoint(checkpoint_in(candidate))
+    except Fault:
         return False
     return True
 

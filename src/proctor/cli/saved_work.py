@@ -17,7 +17,7 @@ from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode, Verdict
 from proctor.model.events import SlotFilled
 from proctor.model.spec import Experiment
-from proctor.store.layout import run_name_levels
+from proctor.store.layout import checked_run_id, run_name_levels
 
 if TYPE_CHECKING:
     from proctor.cli.rooms import Options
@@ -86,6 +86,21 @@ def slots_filled(run_plan: RunPlan, sources: Sources, results_dir: Path) -> Iter
                 cost_usd=source.cost_usd,
                 accepted=decided.kind is Kind.ACCEPT,
             )
+
+
+def reusing_of(reuse: bool | str, rerun: Rerun | None, *, checkpoint_resume: bool) -> Reusing | None:
+    """Return what may be taken from earlier runs: of the run with an id, the newest of each slot, or nothing.
+
+    Raises `UsageError` for an id that is none, and for a `rerun` where nothing is reused.
+    """
+    if reuse is False:
+        if rerun is not None:
+            raise UsageError(
+                "`rerun` says what is executed again, and without `reuse` everything is",
+                hint="reuse what is saved as well, or leave `rerun` out",
+            )
+        return None
+    return Reusing(None if reuse is True else checked_run_id(reuse), rerun, checkpoint_resume)
 
 
 def group_of(experiment: Experiment, results_dir: Path, run_name: str | None) -> Path:

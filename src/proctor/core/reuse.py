@@ -1,8 +1,8 @@
 """What is done with a slot, given what is saved for it: the one decision table for every door (spec 04).
 
 Saved attempts come newest first. The first that has a score decides, whatever older ones came to: to look further for
-a better one would be a choice among samples. What has no score and nothing that could be graded is looked past, so that
-a run that broke off does not hide a complete one before it.
+a better one would be a choice among samples. What has no score is looked past, so that a run that broke off does not
+hide a complete one before it; newer work that only lacks its grade is taken where no score can be reused.
 """
 
 from __future__ import annotations
@@ -178,18 +178,32 @@ def decide(saved: Sequence[SavedAttempt], door: Door) -> Decided:
         return NEW
     if door.sandbox_wanted:
         return SANDBOX_WANTED
-    counts = saved[0]
+    gradable: SavedAttempt | None = None
+    scored: SavedAttempt | None = None
     for attempt in saved:
-        if attempt.scored or saved_as(attempt, door) is Saved.GRADABLE:
-            counts = attempt
+        if attempt.scored:
+            scored = attempt
             break
-    found = saved_as(counts, door)
-    row = TABLE[found]
-    kind = {None: row.usually, Rerun.FAILED: row.rerun_failed, Rerun.ALL: row.rerun_all}[door.rerun]
-    if kind is not Kind.EXECUTE:
-        return Decided(kind, None, counts.attempt)
-    rerun = door.rerun if row.usually is not Kind.EXECUTE else None
-    return Decided(kind, f"rerun {rerun}" if rerun else found.value)
+        if gradable is None and saved_as(attempt, door) is Saved.GRADABLE:
+            gradable = attempt
+    found = [one for one in (scored, gradable) if one is not None] or [_telling(saved, door)]
+    for attempt in found:
+        kind = _kind(TABLE[saved_as(attempt, door)], door)
+        if kind is not Kind.EXECUTE:
+            return Decided(kind, None, attempt.attempt)
+    counts = saved_as(found[0], door)
+    rerun = door.rerun if TABLE[counts].usually is not Kind.EXECUTE else None
+    return Decided(Kind.EXECUTE, f"rerun {rerun}" if rerun else counts.value)
+
+
+def _telling(saved: Sequence[SavedAttempt], door: Door) -> SavedAttempt:
+    """Return the attempt that says why a slot is executed: one whose work could have been graded, else the newest."""
+    lost = (Saved.DAMAGED, Saved.RESUME_OFF)
+    return next((one for one in saved if saved_as(one, door) in lost), saved[0])
+
+
+def _kind(row: Row, door: Door) -> Kind:
+    return {None: row.usually, Rerun.FAILED: row.rerun_failed, Rerun.ALL: row.rerun_all}[door.rerun]
 
 
 def closed_by_early_exit(decided: Sequence[Decided], passed: Sequence[bool]) -> list[Decided]:

@@ -55,6 +55,7 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
     unscored slots leave open; `cost_usd` is 0 where no call was made and null where a price is unknown.
     `without_retried` has the same numbers over the attempts that needed one try only; it is null with early exit, whose
     base are tasks. `retried_cost_usd` is the part of `cost_usd` that went into work which a later try replaced.
+    `reused_cost_usd` is no part of it: what reused attempts cost in the runs that made them, null where unknown.
     """
     rate = run_rate(view)
     counts = asdict(view.counts)
@@ -87,6 +88,7 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "grader_usage": usage_data(view.grader_usage),
         "cost_usd": total_cost(view),
         "retried_cost_usd": cost_of(view.retried_usage),
+        "reused_cost_usd": view.reused_cost_usd,
         "issues": [
             {"severity": severity, "code": code, "count": n} for (severity, code), n in sorted(view.issues.items())
         ],
@@ -122,6 +124,15 @@ def retry_lines(view: RunView) -> list[str]:
     return [SEPARATOR.join(parts)]
 
 
+def reuse_lines(view: RunView) -> list[str]:
+    """Return what reused attempts cost in the runs that made them, which is not counted again; nothing for nothing."""
+    cost = view.reused_cost_usd
+    if not view.reused.total() or cost == 0:
+        return []
+    what = "what they cost is unknown" if cost is None else f"they cost {money(cost)}"
+    return [f"{view.reused.total():,} reused: {what} in the runs that made them, not counted above"]
+
+
 def summary_lines(view: RunView, *, directory: str) -> list[str]:
     """Return the last lines about a run, for the terminal and summary.md."""
     lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
@@ -134,10 +145,12 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
         facts.append(money(both.cost_usd))
     if view.retries:
         facts.append(plural(view.retries, "retry", "retries") + _of_them(view))
+    if view.only_graded:
+        facts.append(f"{view.only_graded:,} only graded, from work of an earlier run")
     if view.backoffs:
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
-    lines += retry_lines(view)
+    lines += reuse_lines(view) + retry_lines(view)
     if view.issues:
         shown = [f"{n:,} {severity} {code}" for (severity, code), n in sorted(view.issues.items())]
         lines.append("issues: " + SEPARATOR.join(shown))
@@ -148,8 +161,8 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
 def _of_them(view: RunView) -> str:
     """Return what has to be said of retries beside their number."""
     said: list[str] = []
-    if view.grading_only_tries:
-        said.append(f"{view.grading_only_tries:,} of grading only")
+    if regraded := view.grading_only_tries - view.only_graded:
+        said.append(f"{regraded:,} of grading only")
     if view.retried_usage.calls:
         cost = view.retried_usage.cost_usd
         said.append("cost of what they replaced unknown" if cost is None else f"what they replaced cost {money(cost)}")

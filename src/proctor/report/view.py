@@ -59,6 +59,8 @@ class RunView:
     """Tries after the first of an attempt."""
     grading_only_tries: int = 0
     """Those of them that only graded again what an earlier try had made."""
+    only_graded: int = 0
+    """Attempts that began with grading: their work is that of an earlier run."""
     retried: Counter[Verdict] = field(default_factory=Counter[Verdict])
     """The verdicts of attempts with more than one try."""
     retried_usage: Usage = NO_USAGE
@@ -132,6 +134,7 @@ class RunView:
         self.tries += 1
         self.retries += event.try_number > 1
         self.grading_only_tries += event.grading_only
+        self.only_graded += event.grading_only and event.try_number == 1
         known = self.in_flight.get(event.attempt)
         flight = InFlight(event.task, event.ordinal, event.try_number, known.started_at if known else at)
         if known is not None:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from proctor.model.events import BackoffEnded, BackoffStarted, TryEvent
 from proctor.runtime.clock import Clock
@@ -49,7 +50,7 @@ class Backoff:
     async def wait(self, seconds: float, code: str) -> None:
         """Wait for `seconds` because of something with this code, then for the permits.
 
-        Raises `ValueError` for what is no finite time of at least 0.
+        Raises `ValueError` for what is no finite time of at least 0, `CancelledError` once the try is being cancelled.
         """
         if not 0 <= seconds < math.inf:
             raise ValueError(f"a backoff needs a finite time of at least 0 s, not {seconds!r}")
@@ -57,6 +58,8 @@ class Backoff:
             raise RuntimeError("the agent's part of the try is over: nothing of it can wait any more")
         while not self._waiting and not self._resumed.is_set():
             await self._resumed.wait()  # an earlier wait is over and asks for its permits; this one comes after it
+        if self._cancelled:
+            raise asyncio.CancelledError("the try is being cancelled: nothing is granted to it any more")
         self._enter(seconds, code)
         try:
             await self._sleep(seconds)
@@ -130,12 +133,13 @@ LONGEST_SECONDS = 1e9
 """A server that asks for more, such as for a number of four hundred digits, asks for this."""
 
 
-def retry_after_seconds(header: str | None, wall: float) -> float | None:
+def retry_after_seconds(header: Any, wall: float) -> float | None:
     """Return what a Retry-After header asks for, in seconds from `wall` (epoch seconds).
 
-    The header holds seconds or an HTTP date (RFC 9110, 10.2.3). None where it is absent, unreadable or in the past.
+    The header holds seconds or an HTTP date (RFC 9110, 10.2.3). None where it is absent, unreadable, in the past, or no
+    text: a plugin may put anything there.
     """
-    if header is None:
+    if not isinstance(header, str):
         return None
     text = header.strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from posixpath import join, normpath
+from typing import Any
 
-from proctor.errors import Fault, boundary, describe
+from proctor.errors import Fault, boundary, describe, go_on
 from proctor.model.attempt import Phase, issue_of
 from proctor.model.codes import Severity
 from proctor.model.events import SavedFile
@@ -114,6 +115,7 @@ class Collecting:
             target.parent.mkdir(parents=True, exist_ok=True)
             with boundary(Phase.COLLECT):
                 left_out = await self._download(one, target)
+            go_on()
             if left_out is None:
                 if one.required:
                     message = f"the agent did not produce `{one.path}`"
@@ -137,7 +139,8 @@ class Collecting:
         if "\0" in one.path:  # nothing can be called so
             return None
         try:
-            return await self._sandbox.download(one.path, target, max_bytes=one.max_bytes, max_files=FILES_AT_MOST)
+            sandbox: Any = self._sandbox
+            left_out = await sandbox.download(one.path, target, max_bytes=one.max_bytes, max_files=FILES_AT_MOST)
         except FileNotFoundError:
             return None
         except PermissionError as error:
@@ -146,6 +149,9 @@ class Collecting:
             if error.errno == errno.EPERM and is_inside(place, self._workdir):
                 return None
             raise
+        if not isinstance(left_out, LeftOut):  # nobody knows what came, and whether all of it did
+            raise Fault("collect.failed", f"the provider returned {type(left_out).__name__}, not a LeftOut")
+        return left_out
 
     def _say_cut(self, one: Artifact, left_out: LeftOut) -> None:
         what = f"artifact `{one.path}` is kept in part: {left_out.files:,} files ({left_out.size_bytes:,} bytes)"

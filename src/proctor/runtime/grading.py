@@ -8,9 +8,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from posixpath import normpath
-from typing import Any
 
-from proctor.errors import Fault, describe, fault_of
+from proctor.errors import Fault, boundary
 from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Phase
 from proctor.model.events import GradingQueued, Purpose, TryEvent
 from proctor.plugins.api import Sandbox
@@ -19,6 +18,7 @@ from proctor.runtime.checkpoint import Work
 from proctor.runtime.collecting import is_inside, place_of
 from proctor.runtime.contexts import GradingContext
 from proctor.runtime.job import TryJob
+from proctor.runtime.kept import own_grade
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import Phases
 from proctor.runtime.try_sandboxes import TrySandboxes
@@ -105,38 +105,41 @@ class Grading:
         for path in sorted(work.artifacts, key=normpath):  # a directory before what is put into it
             if any(is_inside(place_of(path, work.workdir), place) for place in declared):
                 try:
-                    await sandbox.upload(work.artifacts[path], path)
-                except Fault:
-                    raise
-                except Exception as error:
-                    why = f"artifact `{path}` could not be put into the sandbox of grading: {describe(error)}"
-                    raise Fault("provider.open_failed", why, phase=Phase.GRADE) from error
+                    with boundary(Phase.GRADE, "provider.open_failed"):
+                        await sandbox.upload(work.artifacts[path], path)
+                except Fault as fault:
+                    if fault.code != "provider.open_failed":
+                        raise
+                    why = f"artifact `{path}` could not be put into the sandbox of grading: {fault}"
+                    raise Fault(fault.code, why, phase=Phase.GRADE) from fault.__cause__
 
     async def _remove_rewards(self, sandbox: Sandbox, paths: Sequence[str]) -> None:
         """Remove what means success and is there before anything was graded; raises `Fault` where it cannot be."""
         if not paths:
             return
-        done = await sandbox.exec(["sh", "-c", REMOVE, "sh", *paths])
-        found = done.out.splitlines()
+        with boundary(Phase.GRADE):
+            done = await sandbox.exec(["sh", "-c", REMOVE, "sh", *paths])
+            found = done.out.splitlines()
         if not done.ok:
             last = (done.lost or done.err.strip() or f"status {done.exit_code}, signal {done.signal}").splitlines()[-1]
             raise Fault("grader.crashed", f"a planted reward file could not be removed: {found[-1:]}: {last}")
         for path in paths:
-            if not await _is_gone(sandbox, path):
+            with boundary(Phase.GRADE):
+                gone = await _is_gone(sandbox, path)
+            if not gone:
                 raise Fault("grader.crashed", f"a planted reward file could not be removed: {path} is still there")
         if found:
             self._log.logger.warning("removed before grading, as the agent must have planted it: %s", ", ".join(found))
 
     async def _ask_grader(self, context: GradingContext) -> Grade:
         try:
-            grade: Any = await self._job.grader.grade(context)
-        except ValueError as error:
-            # Grade itself refuses what is not a score; any other ValueError is a crash like the rest.
-            code = "grader.invalid_score" if isinstance(error, InvalidGrade) else "grader.crashed"
-            raise fault_of(error, Phase.GRADE, code) from error
-        if not isinstance(grade, Grade):
-            raise Fault("grader.invalid_score", f"the grader returned {type(grade).__name__}, not a Grade")
-        return grade
+            with boundary(Phase.GRADE):
+                return own_grade(await self._job.grader.grade(context))
+        except Fault as fault:
+            # What is not a score is refused where the grader makes it, or here; any other ValueError is a crash.
+            if isinstance(fault.__cause__, InvalidGrade) and fault.code == "grader.crashed":
+                raise Fault("grader.invalid_score", str(fault.__cause__), phase=Phase.GRADE) from fault.__cause__
+            raise
 
 
 async def _is_gone(sandbox: Sandbox, path: str) -> bool:

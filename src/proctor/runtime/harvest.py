@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from proctor.errors import Fault
+from proctor.errors import Fault, SkipTask, boundary, go_on
 from proctor.model.attempt import GradingMode, Phase, issue_of
 from proctor.model.events import SavedFile, WorkCheckpointed
 from proctor.model.spec import ARTIFACT_LIMIT_BYTES, Json
@@ -49,10 +49,9 @@ class Harvest:
     async def gather(self, session: Session, sandbox: Sandbox | None) -> None:
         """Collect from the session and from the sandbox; from the latter also where the session fails."""
         try:
-            await self._from_session(session)
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
+            with boundary(Phase.COLLECT):
+                await self._from_session(session)
+        except (Fault, SkipTask):
             try:
                 await self._from_sandbox(sandbox)
             except Fault as fault:  # the first failure is what counts
@@ -61,7 +60,9 @@ class Harvest:
         await self._from_sandbox(sandbox)
 
     async def _from_session(self, session: Session) -> None:
-        found: Any = await session.collect()
+        with boundary(Phase.COLLECT):
+            found: Any = await session.collect()
+        go_on()
         if not isinstance(found, Collected):
             raise Fault("harness.crashed", f"the harness collected {type(found).__name__}, not a Collected")
         files: Any = found.files

@@ -1,7 +1,7 @@
 """What is kept of what plugins return: answers, grades and trajectories within the bounds of `model.bounds`.
 
-Each function returns what is kept and, in words, what was cut, or None where nothing was. None of them raises because
-of the size or the shape of a value: what is wrong with it in other ways is found where it is used.
+Each `kept_` function returns what is kept and, in words, what was cut, or None where nothing was. None of them raises
+because of the size or the shape of a value: what is wrong with it in other ways is found where it is used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from proctor.model.attempt import Check, Grade
+from proctor.errors import describe
+from proctor.model.attempt import Check, Grade, InvalidGrade
 from proctor.model.bounds import (
     ANSWER_CHARACTERS,
     CHECK_CHARACTERS,
@@ -36,6 +37,22 @@ def kept_answer(answer: str) -> tuple[str, str | None]:
     if kept is answer:
         return answer, None
     return kept, f"the answer has {len(answer):,} characters; {ANSWER_CHARACTERS:,} of them are kept"
+
+
+def own_grade(grade: Any) -> Grade:
+    """Return a grade of our own, made from what a grader returned and checked again: a grader may change its own later.
+
+    Raises `InvalidGrade` for what is no grade, or is none any more.
+    """
+    if not isinstance(grade, Grade):
+        raise InvalidGrade(f"the grader returned {type(grade).__name__}, not a Grade")
+    try:
+        checks = tuple(replace(check) for check in grade.checks)
+        return Grade(grade.solved, grade.score, dict(grade.sub_scores), checks)
+    except InvalidGrade:
+        raise
+    except Exception as error:  # whatever a plugin put there
+        raise InvalidGrade(f"the grade cannot be read: {describe(error)}") from error
 
 
 def kept_grade(grade: Grade) -> tuple[Grade, str | None]:

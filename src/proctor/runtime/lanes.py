@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proctor.errors import describe
-from proctor.model.attempt import Issue, Outcome
+from proctor.errors import boundary, describe
+from proctor.model.attempt import Issue, Outcome, Phase
 from proctor.model.events import LaneClosed
 from proctor.plugins.api import Sandbox
 from proctor.runtime.hurry import Hurry
+from proctor.runtime.made import name_of
 from proctor.runtime.shield import shielded
 
 RETIRING_CODES = frozenset({
@@ -39,12 +40,18 @@ class Lane:
     async def close(self, emit: Callable[[LaneClosed], None], trouble: Callable[[str], None]) -> None:
         """Dispose of the sandbox, if there is one, within its limit; `trouble` is told what went wrong."""
         sandbox, self.sandbox = self.sandbox, None
+        name = None if sandbox is None else name_of(sandbox)
         gone: str | None = None
         try:
             if sandbox is not None:
-                await shielded(sandbox.dispose(), self._dispose_seconds, self._hurry)
-                gone = str(sandbox.id)
+                await shielded(_dispose(sandbox), self._dispose_seconds, self._hurry)
+                gone = name
         except Exception as error:
-            trouble(f"sandbox {sandbox.id if sandbox else ''} of lane {self.name}: {describe(error)}")
+            trouble(f"sandbox {name} of lane {self.name}: {describe(error)}")
         finally:
             emit(LaneClosed(self.name, self.experiment, gone))
+
+
+async def _dispose(sandbox: Sandbox) -> None:
+    with boundary(Phase.DISPOSE):
+        await sandbox.dispose()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from proctor.errors import describe
+from proctor.errors import CODE_OF_PHASE, Fault, describe
 from proctor.model.attempt import NO_USAGE, Grade, Issue, Phase, Usage, issue_of
 from proctor.model.bounds import (
     COST_USD_AT_MOST,
@@ -26,6 +26,8 @@ from proctor.runtime.redact import RedactingFormatter, Redactor
 
 CUT = "output.truncated"
 """The code of what was cut."""
+
+REFUSED_REQUEST = "model.invalid_request"
 
 
 class _KeptLines(logging.Handler):
@@ -116,10 +118,20 @@ class Notes:
             self._left_out[issue.code] += 1
             return
         text: Any = issue.message  # of a plugin, which may have put anything there
+        issue = self.weighed(issue)
         issue = self._redactor.issue(issue if isinstance(text, str) else replace(issue, message=_text_of(text)))
         if len(issue.message) > MESSAGE_CHARACTERS:
             issue = replace(issue, message=shortened(issue.message, MESSAGE_CHARACTERS))
         self._record(issue)
+
+    def weighed(self, issue: Issue) -> Issue:
+        """Return an issue with its severity in this try: a request that the model refuses ends no work that was done.
+
+        Where a call was answered before, the agent did something, and is graded on what was collected (spec 05).
+        """
+        if issue.code == REFUSED_REQUEST and issue.phase is Phase.AGENT and self.usage.calls:
+            return replace(issue, severity=Severity.ERROR)
+        return issue
 
     def _record(self, issue: Issue) -> None:
         self._kinds.add((issue.code, issue.severity))
@@ -129,6 +141,13 @@ class Notes:
     def raise_issue(self, code: str, message: str) -> None:
         """Record an issue by code, in the phase that goes on. Raises `KeyError` for a code that is not in the table."""
         self.add(issue_of(code, str(message), self.phase))
+
+    def no_result(self, fault: Fault) -> None:
+        """Say that there is no result because of `fault`, where its severity does not: that would stand beside one."""
+        if not self.weighed(fault.issue).fatal:
+            phase = fault.issue.phase
+            code = fault.crash or CODE_OF_PHASE[phase or Phase.GRADE]
+            self.add(issue_of(code, f"there is no result, because of {fault.code}: {_text_of(fault)}", phase))
 
     # ------------------------------------------------------------------------------- what plugins return, bounded
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from proctor.errors import Fault, boundary
+from proctor.errors import CODE_OF_PHASE, Fault, boundary
 from proctor.model.attempt import Phase
 from proctor.model.events import PhaseEnded, PhaseStarted, TryEvent
 from proctor.model.spec import TimeLimits
@@ -177,6 +177,9 @@ class Phases:
 
     def _result(self, task: asyncio.Task[T], countdown: Countdown) -> T:
         """Return the result of a phase that ended by itself, or raise what it raised."""
+        if task.cancelled():
+            words = "it cancelled the task that it ran in, and nobody had asked for that"
+            raise Fault(CODE_OF_PHASE[countdown.phase], words, phase=countdown.phase)
         if countdown.struck is None:
             return task.result()
         self._log.logger.warning("%s: %s", countdown.phase, countdown.struck)

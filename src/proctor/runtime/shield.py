@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from proctor.errors import ask_to_end
 from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
 
 T = TypeVar("T")
@@ -17,10 +18,12 @@ async def shielded(
     limit_seconds: float | None,
     hurry: Hurry | None = None,
     hurried_seconds: float | None = None,
+    cancelled_seconds: float | None = None,
 ) -> T:
     """Run `work` to its end whatever happens to the caller, then return its result or raise its exception.
 
-    A cancellation that arrives meanwhile is delivered after it. Raises `TimeoutError` when the limit is over, or what
+    A cancellation that arrives meanwhile is delivered after it; where `cancelled_seconds` are given, the work is
+    cancelled as well, and may take so long to end. Raises `TimeoutError` when the limit is over, or what
     a hurry leaves (see `Hurry.wait`); the work is then cancelled and abandoned, so that what ignores cancellation holds
     nobody.
     """
@@ -32,12 +35,20 @@ async def shielded(
     while not task.done():
         left = None if deadline is None else max(0.0, deadline - loop.time())
         try:
-            if not await hurry.wait(task, left, hurried_seconds):
-                task.cancel()
-                task.add_done_callback(_forget)
-                raise TimeoutError("gave up, as there is no more time" if hurry.begun else _gave_up(limit_seconds))
+            ended = await hurry.wait(task, left, hurried_seconds)
         except asyncio.CancelledError as cancelled:
             interrupted = cancelled
+            if cancelled_seconds is not None:
+                ask_to_end(task)
+                end = loop.time() + cancelled_seconds
+                deadline = end if deadline is None else min(deadline, end)
+            continue
+        if not ended:
+            ask_to_end(task)
+            task.add_done_callback(_forget)
+            if interrupted is not None and cancelled_seconds is not None:
+                raise interrupted
+            raise TimeoutError("gave up, as there is no more time" if hurry.begun else _gave_up(limit_seconds))
     if interrupted is not None:
         _forget(task)
         raise interrupted
@@ -65,7 +76,7 @@ async def end_task(
     Returns False where it ignores the cancellation: it is abandoned then, and holds nobody. A cancellation of the
     caller that arrives meanwhile is not raised here: it is the caller's to have been cancelled already.
     """
-    task.cancel()
+    ask_to_end(task)
     with suppress(TimeoutError, asyncio.CancelledError):
         await shielded(wait_for_end(task), grace_seconds, hurry, hurried_seconds)
     if not task.done():

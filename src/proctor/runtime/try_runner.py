@@ -18,8 +18,8 @@ from typing import Any
 
 from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult
-from proctor.model.events import IssueRaised, Purpose, TryEnded, TryEvent
-from proctor.plugins.api import Message, Sandbox, Session
+from proctor.model.events import IssueRaised, TryEnded, TryEvent
+from proctor.plugins.api import Message, Session
 from proctor.runtime.backoff import Backoff, Sleep, retry_after_seconds
 from proctor.runtime.checkpoint import Work, load_checkpoint
 from proctor.runtime.clock import Clock
@@ -29,6 +29,7 @@ from proctor.runtime.harvest import Harvest
 from proctor.runtime.hurry import Hurry
 from proctor.runtime.job import Checkpoint, Save, TryJob
 from proctor.runtime.lanes import retires
+from proctor.runtime.made import session_of
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
@@ -132,7 +133,7 @@ class TryRunner:
             return True
         if lane.sandbox is None or not lane.marked or retires(outcome, self._notes.issues):
             return False
-        return await self._boxes.let_go(lane.sandbox.reset, f"resetting sandbox {lane.sandbox.id}")
+        return await self._boxes.reset(lane.sandbox)
 
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:
@@ -142,6 +143,7 @@ class TryRunner:
                 grade = await self._grading.grade(work)
             finally:
                 await self._boxes.end(self._give_session())
+            return Outcome.GRADED, self._notes.kept_grade(grade)
         except SkipTask as skip:
             self._log.logger.info("skipped: %s", skip)
             return Outcome.SKIPPED, None
@@ -149,11 +151,11 @@ class TryRunner:
             return Outcome.CANCELLED, None
         except Fault as fault:
             self._fail(fault)
+            self._notes.no_result(fault)
             return Outcome.BROKEN, None
         except BaseException as error:  # a bug of this file, or of what it calls without a boundary
             self._fail(Fault("internal", describe(error), phase=self._notes.phase), error)
             return Outcome.BROKEN, None
-        return Outcome.GRADED, self._notes.kept_grade(grade)
 
     # ------------------------------------------------------------------------------------------ the agent's part
 
@@ -165,7 +167,7 @@ class TryRunner:
             notes=self._notes, log=self._log, patience=self._patience,
         )  # fmt: skip
         if job.agent_sandbox:
-            sandbox = await self._agent_sandbox()
+            sandbox = await self._boxes.for_agent()
             context.attach(sandbox)
         await self._phases.run(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context))
         fault = await self._attempt(Phase.AGENT, job.limits.agent_seconds, self._send)
@@ -185,17 +187,6 @@ class TryRunner:
             await self._boxes.release(self._give_session())
         return self._harvest.work(answer)
 
-    async def _agent_sandbox(self) -> Sandbox:
-        """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
-        lane = self._job.lane
-        if lane is not None and lane.sandbox is not None:
-            return lane.sandbox
-        sandbox = await self._boxes.open(Purpose.AGENT)
-        if lane is not None:
-            lane.sandbox = sandbox
-            self._boxes.hand_over(sandbox)  # the lane disposes of it
-        return sandbox
-
     async def _set_up(self, context: TryContext) -> None:
         lane = self._job.lane
         if lane is not None and lane.sandbox is not None and not lane.marked:
@@ -206,7 +197,8 @@ class TryRunner:
             with boundary(Phase.SETUP):
                 await self._job.benchmark.setup(context)
         with boundary(Phase.SETUP, "harness.crashed"):
-            self._session = await self._job.harness.start(context)
+            session = session_of(await self._job.harness.start(context))
+        self._session = await self._boxes.in_time(session)
 
     def _require_session(self) -> Session:
         assert self._session is not None, "the session was started in setup"
@@ -236,7 +228,7 @@ class TryRunner:
         try:
             await self._phases.run(phase, limit, work)
         except Fault as fault:
-            if fault.issue.fatal:
+            if self._notes.weighed(fault.issue).fatal:
                 return fault
             self._notes.add(fault.issue)
         return None

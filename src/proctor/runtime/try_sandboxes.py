@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from proctor.errors import Fault, boundary, describe
+from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Phase
 from proctor.model.events import Purpose, SandboxDisposed, SandboxOpened, TryEvent
 from proctor.plugins.api import Sandbox, Session
@@ -13,6 +14,7 @@ from proctor.runtime.backoff import Backoff
 from proctor.runtime.contexts import Patience
 from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
 from proctor.runtime.job import TryJob
+from proctor.runtime.made import name_of, sandbox_of
 from proctor.runtime.notes import Notes
 from proctor.runtime.phases import Phases
 from proctor.runtime.shield import end_task, shielded
@@ -26,7 +28,7 @@ LATE = "the opening of a sandbox ignores its cancellation; what comes of it is r
 
 
 class TrySandboxes:
-    """Opens sandboxes for one try and disposes of them; that of a lane is handed over to the lane."""
+    """Opens sandboxes for one try and disposes of them; that of a lane is the lane's to dispose of."""
 
     def __init__(
         self,
@@ -46,17 +48,25 @@ class TrySandboxes:
         self._backoff = backoff
         self._patience = patience
         self._hurry = hurry or Hurry()
-        self._sandboxes: list[Sandbox] = []
+        self._sandboxes: list[tuple[Sandbox, str]] = []
+        """Each with its name."""
         self._over = False
 
     @property
     def last(self) -> Sandbox | None:
         """The sandbox that was opened last and is not disposed of."""
-        return self._sandboxes[-1] if self._sandboxes else None
+        return self._sandboxes[-1][0] if self._sandboxes else None
 
-    def hand_over(self, sandbox: Sandbox) -> None:
-        """Leave the disposal of a sandbox to somebody else."""
-        self._sandboxes.remove(sandbox)
+    async def for_agent(self) -> Sandbox:
+        """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
+        lane = self._job.lane
+        if lane is not None and lane.sandbox is not None:
+            return lane.sandbox
+        sandbox = await self.open(Purpose.AGENT)
+        if lane is not None:
+            lane.sandbox = sandbox
+            self._sandboxes = [one for one in self._sandboxes if one[0] is not sandbox]  # the lane disposes of it
+        return sandbox
 
     async def open(self, purpose: Purpose) -> Sandbox:
         """Open a sandbox, as a phase; raises `Fault`."""
@@ -68,17 +78,22 @@ class TrySandboxes:
             return await self._phases.run(Phase.OPEN, job.limits.open_seconds, asking)
         finally:
             if len(self._sandboxes) > before:  # also when it was made in the moment the try was cancelled
-                self._emit(SandboxOpened(job.attempt, job.try_number, str(self._sandboxes[-1].id), purpose))
+                self._emit(SandboxOpened(job.attempt, job.try_number, self._sandboxes[-1][1], purpose))
 
     async def _open_sandbox(self, labels: Mapping[str, str]) -> Sandbox:
         """Ask the provider; a cancelled opening is waited for, so that what it made after all becomes known."""
 
         async def opened() -> Sandbox:
             with boundary(Phase.OPEN):
-                sandbox = await self._job.provider.open(self._job.environment, labels)
-            self._sandboxes.append(sandbox)
-            if self._over:  # it came after everybody had stopped waiting for it, so nothing presses any more
-                self._hurry = Hurry()
+                made: Any = await self._job.provider.open(self._job.environment, labels)
+                try:
+                    sandbox, name = sandbox_of(made)
+                except BaseException:
+                    await self._discard(made)
+                    raise
+            self._sandboxes.append((sandbox, name))
+            if self._over:  # it came after everybody had stopped waiting for it
+                self._take_time()
                 await self._release_all(None)
             return sandbox
 
@@ -100,35 +115,74 @@ class TrySandboxes:
         self._over = True
         await self.release(session)
 
+    async def in_time(self, session: Session) -> Session | None:
+        """Return a session that was started, unless nobody waits for it any more: it is closed then."""
+        if not self._over:
+            return session
+        self._take_time()
+        await self._close(session)
+        return None
+
+    def _take_time(self) -> None:
+        """Let no hurry cut short what comes when everybody has stopped waiting: nothing presses any more."""
+        self._hurry = Hurry()
+
     async def _release_all(self, session: Session | None) -> None:
         await self._backoff.close()
         if session is not None:
-            await self.let_go(session.close, "the harness session", COURTESY_SECONDS)
+            await self._close(session)
         while self._sandboxes:
-            sandbox = self._sandboxes.pop()
-            started = self._phases.started(Phase.DISPOSE)
-            gone = await self.let_go(sandbox.dispose, f"sandbox {sandbox.id}")
-            self._phases.ended(Phase.DISPOSE, started)
-            if gone:
-                self._emit(SandboxDisposed(self._job.attempt, str(sandbox.id)))
+            await self._dispose(*self._sandboxes.pop())
 
-    async def let_go(
-        self, release: Callable[[], Awaitable[None]], what: str, hurried_seconds: float | None = None
+    async def _close(self, session: Session) -> None:
+        await self._let_go(session, "close", "the harness session", COURTESY_SECONDS)
+
+    async def _dispose(self, sandbox: Sandbox, name: str) -> None:
+        started = self._phases.started(Phase.DISPOSE)
+        gone = await self._let_go(sandbox, "dispose", f"sandbox {name}")
+        self._phases.ended(Phase.DISPOSE, started)
+        if gone:
+            self._emit(SandboxDisposed(self._job.attempt, name))
+
+    async def _discard(self, made: Any) -> None:
+        """Dispose of what is no whole sandbox, where that can be asked of it."""
+        if callable(getattr(made, "dispose", None)):
+            await self._let_go(made, "dispose", "what the provider opened")
+
+    async def reset(self, sandbox: Sandbox) -> bool:
+        """Make the sandbox of a lane ready for another try; say whether it is.
+
+        A cancellation ends it, and a hurry soon: the lane is going to dispose of the sandbox, which needs the time.
+        """
+        return await self._let_go(
+            sandbox, "reset", f"resetting sandbox {name_of(sandbox)}", COURTESY_SECONDS, CANCEL_GRACE_SECONDS
+        )
+
+    async def _let_go(
+        self,
+        owner: Any,
+        method: Literal["close", "dispose", "reset"],
+        what: str,
+        hurried_seconds: float | None = None,
+        cancelled_seconds: float | None = None,
     ) -> bool:
         """Release something within the limit of dispose; trouble is a warning beside the outcome, never instead.
 
-        In a hurry it may take `hurried_seconds`, or all that is left.
+        In a hurry it may take `hurried_seconds`, or all that is left; what it may take once it is cancelled is for
+        what nobody needs then. The method is looked up where it is called: that is code of the plugin, too.
         """
         limit = self._job.limits.dispose_seconds
 
         async def guarded() -> None:
             self._phases.hold(Phase.DISPOSE, limit)
             with boundary(Phase.DISPOSE):
-                await release()
+                await getattr(owner, method)()
 
         try:
-            await shielded(guarded(), limit, self._hurry, hurried_seconds)
-        except (TimeoutError, asyncio.CancelledError, Fault) as error:
+            await shielded(guarded(), limit, self._hurry, hurried_seconds, cancelled_seconds)
+        except (TimeoutError, asyncio.CancelledError, Fault, SkipTask) as error:
+            if isinstance(error, asyncio.CancelledError) and cancelled_seconds is not None:
+                return False
             timed_out = limit and isinstance(error, TimeoutError) and not self._hurry.begun
             why = f"not gone within {limit:g} s" if timed_out else describe(error)
             self._notes.raise_issue("dispose.failed", f"{what}: {why}")

@@ -17,7 +17,7 @@ from proctor.store._locking import file_system_of, is_network, log_works, why_no
 from proctor.store.record_errors import ELSEWHERE, RecordBusy, RecordDamaged, RecordError, explained, is_busy
 from proctor.store.record_file import connect, driver, require_whole, set_aside_if_damaged, state_of, uri_of
 from proctor.store.record_lock import UserLock
-from proctor.store.record_versions import create_or_migrate, require_known
+from proctor.store.record_versions import create_or_migrate, is_new, require_known
 
 BUSY_SECONDS = 5.0
 """How long a writer waits for other writers before it leaves its work for later."""
@@ -121,6 +121,8 @@ class RecordDatabase:
                 if before[1] or before == state_of(path):
                     database = cls(str(path), target)
                     require_whole(path, target, CHECKED_BYTES)
+                    if is_new(target):  # whoever was making it was killed, or is not done: there is nothing in it yet
+                        create_or_migrate(database)
                     require_known(database)
                     return database
                 target.close()

@@ -95,6 +95,16 @@ def test_R1_a_run_that_broke_off_does_not_hide_the_complete_one_before_it():
         assert decide([saved(verdict, "n" * 12), older], Door()) == Decided(R, None, "o" * 12)
 
 
+def test_R1_work_that_lacks_its_grade_hides_no_score_and_is_taken_where_no_score_can_be():
+    newer, older = saved(None, "n" * 12, gradable=True), saved(Verdict.FAILED, "o" * 12, agent_seconds=9)
+    assert decide([newer, older], Door()) == Decided(R, None, "o" * 12)
+    grade_it = Decided(G, None, "n" * 12)
+    assert decide([newer, older], Door(Rerun.FAILED)) == grade_it, "that it is made again is what was asked for"
+    assert decide([newer, older], Door(agent_seconds=8)) == grade_it
+    assert decide([older, newer], Door(Rerun.FAILED)) == Decided(E, "rerun failed")
+    assert decide([newer, older], Door(Rerun.ALL)) == Decided(E, "rerun all")
+
+
 def test_R1_the_newest_score_decides_and_no_better_one_is_looked_for():
     newer, older = saved(Verdict.FAILED, "n" * 12), saved(Verdict.PASSED, "o" * 12)
     assert decide([newer, older], Door()) == Decided(R, None, "n" * 12)

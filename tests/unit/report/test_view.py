@@ -135,7 +135,30 @@ def test_C3_reused_slots_count_apart_and_in_the_rate() -> None:
     rate = run_rate(view)
     assert (rate.passed, rate.scored, rate.base, rate.low, rate.high) == (2, 3, 4, 0.5, 0.75)
     assert view.tries == 0
-    assert summary_data(view, run="r", directory="d")["cost_usd"] == 0.0
+    data = summary_data(view, run="r", directory="d")
+    assert (data["cost_usd"], data["reused_cost_usd"]) == (0.0, None), "what they cost is not known here"
+    assert any("3 reused: what they cost is unknown" in line for line in summary_lines(view, directory="d"))
+
+
+@pytest.mark.parametrize(
+    ("costs", "cost", "said"),
+    [
+        ([], 0.0, None),
+        ([0.0, 0.0], 0.0, None),
+        ([1.5, 0.75], 2.25, "2 reused: they cost $2.25"),
+        ([1.5, None], None, "unknown"),
+    ],
+)
+def test_C3_the_cost_of_reused_slots_is_told_apart(
+    costs: list[float | None], cost: float | None, said: str | None
+) -> None:
+    story: list[Event] = [RunStarted(1, "inv", "run", "e", "0", "host", 1, slots=4)]
+    story += [SlotFilled(str(n), str(n), 0, "m_b_h/r", Verdict.PASSED, 1.0, one) for n, one in enumerate(costs)]
+    view = folded(story)
+    data = summary_data(view, run="r", directory="d")
+    assert (data["cost_usd"], data["reused_cost_usd"]) == (0.0, cost)
+    lines = [line for line in summary_lines(view, directory="d") if "not counted above" in line]
+    assert [said in line for line in lines] == [True] if said else not lines
 
 
 SAVED = [(Verdict.PASSED, 1.0), (Verdict.FAILED, 0.0), (Verdict.PASSED, 1.0)]

@@ -26,7 +26,6 @@ from fault_table import (
     REUSE,
     ROWS,
     Row,
-    known,
     misuses,
 )
 
@@ -207,16 +206,11 @@ def hangs(row: Row) -> dict[Deed, Expected]:
     return faults
 
 
-def as_expected(row: Row, faults: dict[Deed, Expected]) -> dict[Deed, Expected]:
-    """Leave out what is known not to be as it should."""
-    return {deed: want for deed, want in faults.items() if known(row.site, deed.name) is None}
-
-
 @pytest.mark.parametrize(("row", "mode", "lanes"), PLACES)
 def test_05_whatever_a_plugin_raises_is_an_issue_of_its_attempt(
     tmp_path: Path, row: Row, mode: GradingMode, lanes: bool
 ) -> None:
-    faults = as_expected(row, crashes(row))
+    faults = crashes(row)
     if lanes:  # when it raises is tried outside of them
         faults = {deed: want for deed, want in faults.items() if getattr(deed, "when", When.AFTER) is When.AFTER}
     house = run(tmp_path, faults, row, grading=mode, lanes=lanes, limits=OFF)
@@ -226,7 +220,7 @@ def test_05_whatever_a_plugin_raises_is_an_issue_of_its_attempt(
 @pytest.mark.parametrize(("row", "mode", "lanes"), [place for place in PLACES if not place.values[2]])
 def test_05_under_limits_it_is_the_same(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool) -> None:
     whens = {deed: getattr(deed, "when", When.AFTER) for deed in crashes(row)}
-    faults = {deed: want for deed, want in as_expected(row, crashes(row)).items() if whens[deed] is When.AFTER}
+    faults = {deed: want for deed, want in crashes(row).items() if whens[deed] is When.AFTER}
     house = run(tmp_path, faults, row, grading=mode, limits=SHORT)
     assert house.seconds < 1.0, "nothing waited"
 
@@ -234,7 +228,7 @@ def test_05_under_limits_it_is_the_same(tmp_path: Path, row: Row, mode: GradingM
 @pytest.mark.parametrize(("row", "mode", "lanes"), PLACES)
 def test_05_what_hangs_ends_at_the_limit_of_its_phase(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool) -> None:
     limits = replace(OFF, **{row.seconds: 3.0})
-    faults = as_expected(row, hangs(row))
+    faults = hangs(row)
     house = run(tmp_path, faults, row, grading=mode, lanes=lanes, limits=limits)
     assert not house.world.live or row.site in (Site.DISPOSE, Site.DISPOSE_GRADE), "what came late is gone as well"
     assert house.seconds < 30.0
@@ -242,21 +236,7 @@ def test_05_what_hangs_ends_at_the_limit_of_its_phase(tmp_path: Path, row: Row, 
 
 @pytest.mark.parametrize(("row", "mode", "lanes"), [place for place in PLACES if place.values[0].site in RETURNS])
 def test_05_garbage_is_a_fault_of_whoever_returned_it(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool) -> None:
-    run(tmp_path, as_expected(row, garbage(row)), row, grading=mode, lanes=lanes, limits=OFF)
-
-
-@pytest.mark.parametrize(
-    ("row", "deed", "want"),
-    [
-        pytest.param(row, deed, want, id=f"{row.site.value}: {deed.name}", marks=pytest.mark.xfail(reason=why))
-        for row in ROWS
-        for deed, want in (crashes(row) | garbage(row) | hangs(row)).items()
-        if (why := known(row.site, deed.name)) is not None
-    ],
-)
-def test_05_what_is_known_not_to_be_so(tmp_path: Path, row: Row, deed: Deed, want: Expected) -> None:
-    limits = replace(OFF, **{row.seconds: 3.0})
-    run(tmp_path, {deed: want}, row, grading=row.modes[0], lanes=bool(row.lanes), limits=limits)
+    run(tmp_path, garbage(row), row, grading=mode, lanes=lanes, limits=OFF)
 
 
 @pytest.mark.parametrize(("row", "mode", "lanes"), [place for place in PLACES if place.values[0].site not in RETURNS])

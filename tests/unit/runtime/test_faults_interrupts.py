@@ -7,22 +7,11 @@ from pathlib import Path
 import pytest
 from fault_plugins import HEALTHY, Case, Hangs, Site, Until
 from fault_rig import House
-from fault_table import CLEANING, HANGS, Row, known
+from fault_table import CLEANING, HANGS, Row
 from test_faults import OFF, PLACES, check_run
 
 from proctor.model.attempt import GradingMode
 from proctor.model.events import AttemptSealed, Completion, IssueRaised
-
-INTERRUPTED = [
-    pytest.param(
-        *place.values,
-        id=place.id,
-        marks=pytest.mark.xfail(reason="a reset takes all the time that is left for disposal"),
-    )
-    if place.values[0].site is Site.RESET
-    else place
-    for place in PLACES
-]
 
 GRACE_SECONDS = 30.0
 FORCED_SECONDS = 5.0
@@ -30,13 +19,12 @@ FORCED_SECONDS = 5.0
 
 def interrupted(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool, interrupts: tuple[float, ...]) -> House:
     """Run an attempt with every kind of hang, all at once, and interrupt them; no limit would end them earlier."""
-    deeds = [deed for deed in HANGS if known(row.site, deed.name) is None]
-    cases = [HEALTHY, *(Case(row.site, deed) for deed in deeds)]
+    cases = [HEALTHY, *(Case(row.site, deed) for deed in HANGS)]
     limits = OFF.__class__(None, None, None, None, None, 1000.0)
     house = House(
         tmp_path, cases, mode, lanes=lanes, concurrency=len(cases), limits=limits, interrupts=interrupts
     ).run()
-    assert len(house.world.done) == len(deeds)
+    assert len(house.world.done) == len(HANGS)
     check_run(house, Completion.INTERRUPTED)
     verdicts = {event.task: event.verdict.value for event in house.sink.events if isinstance(event, AttemptSealed)}
     for task, case in house.case_of.items():
@@ -47,7 +35,7 @@ def interrupted(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool, interr
     return house
 
 
-@pytest.mark.parametrize(("row", "mode", "lanes"), INTERRUPTED)
+@pytest.mark.parametrize(("row", "mode", "lanes"), PLACES)
 def test_10_I1_the_first_interrupt_cancels_what_hangs(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool) -> None:
     house = interrupted(tmp_path, row, mode, lanes, (1.0,))
     assert house.seconds <= 1.0 + GRACE_SECONDS + FORCED_SECONDS
@@ -57,7 +45,7 @@ def test_10_I1_the_first_interrupt_cancels_what_hangs(tmp_path: Path, row: Row, 
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.5, 10.0])
-@pytest.mark.parametrize(("row", "mode", "lanes"), INTERRUPTED)
+@pytest.mark.parametrize(("row", "mode", "lanes"), PLACES)
 def test_10_I1_the_second_interrupt_ends_it_within_five_seconds(
     tmp_path: Path, row: Row, mode: GradingMode, lanes: bool, pause: float
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fault_plugins import HEALTHY, Case, Deed, Hangs, Raises, Site, Until, When
 from fault_rig import House, by_attempt
 from fault_table import ALL, CLEANING, CODES, CRASHES, FAR_REACHING, FRESH, NONE, REUSE, ROWS, WITHOUT_RESULT, Row
-from test_faults import OFF, PLACES, check_run, known
+from test_faults import OFF, PLACES, check_run
 
 from proctor.core.schedule import RetryPolicy
 from proctor.errors import Fault
@@ -38,9 +38,7 @@ def tries_of(house: House) -> dict[str, tuple[str, int]]:
 
 @pytest.mark.parametrize(("row", "mode", "lanes"), PLACES)
 def test_T1_what_broke_once_is_tried_again(tmp_path: Path, row: Row, mode: GradingMode, lanes: bool) -> None:
-    deeds: list[Deed] = [
-        deed for deed in CRASHES if deed.when is When.AFTER and known(row.site, deed.name) is None
-    ]  # fmt: skip
+    deeds: list[Deed] = [deed for deed in CRASHES if deed.when is When.AFTER]
     house = house_of(tmp_path, row.site, deeds[: 5 if lanes else None], mode, lanes=lanes)
     tries, found = 1 if row.site in CLEANING else 2, tries_of(house)
     for task, case in house.case_of.items():

@@ -138,6 +138,28 @@ def test_a_missing_record_lacks_everything(results: Path) -> None:
     assert not (results / ".proctor").exists()
 
 
+@pytest.mark.parametrize("begun", [b"", None], ids=["no byte", "no table"])
+def test_10_I2_a_record_whose_maker_was_killed_lacks_everything_and_can_be_looked_at(
+    results: Path, begun: bytes | None
+) -> None:
+    path = record_path(results)
+    path.unlink()
+    if begun is None:
+        with closing(sqlite3.connect(path)) as record:
+            record.execute("PRAGMA journal_mode = WAL")
+    else:
+        path.write_bytes(begun)
+    checked = check_record(results)
+    assert not checked.right
+    assert checked.missing
+    assert not checked.differences
+    with Record.look(results) as looked:
+        assert looked.runs()
+        assert not looked.notices
+    Record.open(results).close()
+    assert check_record(results).right
+
+
 # ------------------------------------------------------------------------------------------------------------- cleaning
 
 

@@ -16,12 +16,11 @@ from proctor.cli.optional_values import LEFT_OUT
 from proctor.cli.options import AMOUNT, COUNT, Rate, reuse_options, shared_options
 from proctor.cli.resolve import Resolved, Typed, resolve_experiment
 from proctor.cli.rooms import Options
-from proctor.cli.saved_work import Reusing
+from proctor.cli.saved_work import Reusing, reusing_of
 from proctor.cli.session import execute
 from proctor.core.reuse import Rerun
 from proctor.errors import UsageError
 from proctor.runtime.running import run_to_end
-from proctor.store.layout import checked_run_id
 
 OWN_FIELDS = ("attempts", "early_exit", "budget")
 """Fields of the experiment that `run` has options for, beside those that it shares."""
@@ -93,11 +92,11 @@ def options_of(shared: dict[str, Any], resolved: list[Resolved], *, fail_under: 
         attempt_files=not shared["no_attempt_files"],
         file_log_level=shared["file_log_level"],
         fail_under=fail_under,
-        reusing=reusing_of(shared, checkpoint_resume=controls.checkpoint_resume),
+        reusing=reusing_typed(shared, checkpoint_resume=controls.checkpoint_resume),
     )
 
 
-def reusing_of(shared: Mapping[str, Any], *, checkpoint_resume: bool) -> Reusing | None:
+def reusing_typed(shared: Mapping[str, Any], *, checkpoint_resume: bool) -> Reusing | None:
     """Return what the command line says about earlier runs. Raises `UsageError`."""
     reuse, rerun = shared.get("reuse"), shared.get("rerun")
     for option, value in (("--reuse", reuse), ("--rerun", rerun)):
@@ -112,8 +111,8 @@ def reusing_of(shared: Mapping[str, Any], *, checkpoint_resume: bool) -> Reusing
                     hint=f"add `--reuse`, or leave `{name}` out",
                 )
         return None
-    run_id = None if reuse == LEFT_OUT else checked_run_id(reuse)
     if rerun not in (None, LEFT_OUT, *Rerun):
         raise UsageError(f"`{rerun}` is nothing to run again", hint="write `--rerun failed` or `--rerun all`")
     again = None if rerun is None else Rerun.FAILED if rerun == LEFT_OUT else Rerun(rerun)
-    return Reusing(run_id, again, checkpoint_resume and not shared["no_checkpoint_resume"])
+    resume = checkpoint_resume and not shared["no_checkpoint_resume"]
+    return reusing_of(True if reuse == LEFT_OUT else reuse, again, checkpoint_resume=resume)

@@ -12,12 +12,21 @@ from typing import Any
 
 import rich_click as click
 
-from proctor.cli.attempt_page import show_attempt
+from proctor.cli.attempt_page import journals_below, show_attempt
 from proctor.cli.command import Command
 from proctor.cli.output import say
 from proctor.cli.run_state import state_of_unended
 from proctor.errors import JournalDamaged, StoreError, UsageError
-from proctor.model.events import AttemptSealed, Event, IssueRaised, RunStarted, SandboxDisposed, TryEnded, TryStarted
+from proctor.model.events import (
+    AttemptSealed,
+    Event,
+    IssueRaised,
+    RunStarted,
+    SandboxDisposed,
+    SlotFilled,
+    TryEnded,
+    TryStarted,
+)
 from proctor.model.ids import AttemptId
 from proctor.report.summary import summary_data, summary_lines
 from proctor.report.view import RunView
@@ -28,24 +37,39 @@ from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile, read_plan
 from proctor.store.reader import JournalReader, read_journal
 
+RUNS_SHOWN = 5
+"""So many of the runs with one id are named."""
+
 
 @click.command("show", cls=Command)
-@click.argument("what", metavar="[RUN_DIR] [@ATTEMPT]", nargs=-1)
-@click.option("--results-dir", metavar="DIR", default="results", help="Where to look for @ATTEMPT (default: results).")
+@click.argument("what", metavar="[RUN] [@ATTEMPT]", nargs=-1)
+@click.option("--results-dir", metavar="DIR", default="results", help="Where to look for ids (default: results).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(what: tuple[str, ...], results_dir: str, as_json: bool) -> int:
-    """Print the results of the run in RUN_DIR, from its journal alone; also of a run that was killed.
+    """Print the results of RUN, a directory or the id of a run, from its journal alone; also of one that was killed.
 
     With @ATTEMPT, the id of an attempt or its beginning: print every try of it, what went wrong, and what to do about
-    it. RUN_DIR may then be left out: the attempt is looked for in all runs below the results directory.
+    it. RUN may then be left out: the attempt is looked for in all runs below the results directory.
     """
     attempts = [each for each in what if each.startswith("@")]
-    run_dirs = [Path(each) for each in what if not each.startswith("@")]
-    if len(attempts) > 1 or len(run_dirs) > 1 or not what:
-        raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN_DIR` or `@ATTEMPT`")
+    runs = [each for each in what if not each.startswith("@")]
+    if len(attempts) > 1 or len(runs) > 1 or not what:
+        raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN` or `@ATTEMPT`")
+    run_dirs = [_run_dir(each, Path(results_dir)) for each in runs]
     if attempts:
         return show_attempt(attempts[0], run_dirs[0] if run_dirs else Path(results_dir), as_json=as_json)
     return _show_run(run_dirs[0], as_json=as_json)
+
+
+def _run_dir(given: str, results_dir: Path) -> Path:
+    """Return the directory of a run, given that or the run's id. Raises `UsageError` where several have the id."""
+    if Path(given).exists() or given in (".", "..") or Path(given).name != given:
+        return Path(given)
+    found = [journal.parent for journal in journals_below(results_dir) if journal.parent.name == given]
+    if len(found) > 1:
+        shown = ", ".join(f"`{directory}`" for directory in sorted(found)[:RUNS_SHOWN])
+        raise UsageError(f"{len(found)} runs have the id `{given}`", hint=f"give the directory of one: {shown}")
+    return found[0] if found else Path(given)
 
 
 def _show_run(run_dir: Path, *, as_json: bool) -> int:
@@ -110,6 +134,10 @@ class _Table:
         self._empty = False
         if isinstance(event, RunStarted):
             self._view.experiment = event.experiment
+        elif isinstance(event, SlotFilled):
+            row = self._row(event.task, event.ordinal)
+            row.update(attempt=event.attempt, verdict=event.verdict.value, score=event.score)
+            row["accepted_from" if event.accepted else "reused_from"] = event.run
         elif isinstance(event, TryStarted) and event.attempt not in self._ended:
             self._running.add(event.attempt)
             self._row(event.task, event.ordinal).update(attempt=event.attempt, tries=event.try_number)
@@ -154,7 +182,8 @@ class _Table:
     def settled(self) -> RunView:
         """Return the view, with at least as many slots as were seen, also where the start of the run is missing."""
         view = self._view
-        view.total = max(view.total, len(view.in_flight) + view.sealed + view.not_dispatched.total())
+        seen = len(view.in_flight) + view.sealed + view.reused.total() + view.not_dispatched.total()
+        view.total = max(view.total, seen)
         return view
 
     def rows(self) -> list[dict[str, Any]]:
@@ -172,7 +201,12 @@ class _Table:
             score = f"{row['score']:.3g}" if row.get("score") is not None else ""
             seconds = duration(row["seconds"]) if row.get("seconds") is not None else ""
             attempt = f"@{row['attempt']}" if "attempt" in row else ""
-            lines.append(f"{names[key]:<{width}}  {state:<14}  {score:>5}  {seconds:>7}  {attempt}".rstrip())
+            source = "".join(
+                f"  {what} from {printable(row[member])}"
+                for what, member in (("reused", "reused_from"), ("accepted", "accepted_from"))
+                if member in row
+            )
+            lines.append(f"{names[key]:<{width}}  {state:<14}  {score:>5}  {seconds:>7}  {attempt}{source}".rstrip())
         return lines
 
 
