@@ -58,6 +58,13 @@ class Base(BaseException):
     pass
 
 
+class Unmade(Fault):
+    """A fault whose constructor was never called."""
+
+    def __init__(self) -> None:
+        pass
+
+
 ERRORS: list[Callable[[], BaseException]] = [
     lambda: RuntimeError("boom"),
     lambda: RuntimeError("half \ud800 of a character, \x1b[2J and \0"),
@@ -71,7 +78,10 @@ ERRORS: list[Callable[[], BaseException]] = [
     lambda: asyncio.CancelledError("its own"),
     lambda: TimeoutError("its own"),
     lambda: OSError(24, "too many open files"),
+    Unmade,
     lambda: Fault("model.server", "status 500", retry_after="0.05"),
+    lambda: Fault("model.server", "status 500", retry_after=7),  # type: ignore[arg-type]
+    lambda: Fault("harness.exit_nonzero", "status 3"),
     lambda: Fault("model.invalid_request", "status 400: too long"),
     lambda: Fault("provider.lost", "it vanished"),
     lambda: Fault("harness.limit", "50 steps"),
@@ -82,6 +92,13 @@ async def raises(die: random.Random) -> None:
     if die.random() < 0.5:
         await asyncio.sleep(die.random() * 0.02)
     raise die.choice(ERRORS)()
+
+
+async def cancels_itself(die: random.Random) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
 
 
 async def hangs(die: random.Random) -> None:
@@ -113,7 +130,10 @@ async def trouble(place: str, task: str, share: float) -> None:
     """Do something bad in this share of cases."""
     die = dice(place, task)
     if die.random() < share:
-        kinds = [raises, raises, raises, hangs, takes_a_while, takes_a_while, blocks_a_thread, holds_the_loop]
+        kinds = [
+            raises, raises, raises, cancels_itself, hangs, takes_a_while, takes_a_while, blocks_a_thread,
+            holds_the_loop,
+        ]  # fmt: skip
         await die.choice(kinds)(die)
 
 
@@ -268,7 +288,7 @@ class ChaosGrader:
                 done = await ctx.sandbox.exec("sleep 0.01; ls -a", env={"CHAOS_MARK": MARK}, timeout_seconds=2.0)
                 ctx.log.info("found %s", done.out)
         odd: list[Callable[[], Any]] = [
-            lambda: Grade(True, float("nan")), lambda: None, lambda: 1.0, lambda: Grade(True, 2.0),
+            lambda: Grade(True, float("nan")), lambda: None, lambda: 1.0, lambda: Grade(True, 2.0), spoilt,
         ]  # fmt: skip
         if die.random() < 0.05:
             return die.choice(odd)()
@@ -276,6 +296,13 @@ class ChaosGrader:
             ctx.issue("grade.time", "too slow")
             return Grade(False, 0.0)
         return Grade(ctx.answer == "ok", float(ctx.answer == "ok"), {"length": float(len(ctx.answer or ""))})
+
+
+def spoilt() -> Grade:
+    """Return a grade that was changed after it was made."""
+    grade = Grade(True, 1.0)
+    object.__setattr__(grade, "score", float("nan"))
+    return grade
 
 
 class WaryGrader(ChaosGrader):
@@ -326,4 +353,4 @@ class ChaosSandbox:
         if die.random() < 0.1:
             await self._sandbox.dispose()
         if die.random() < 0.05:
-            raise die.choice([RuntimeError, Unprintable, TimeoutError])("it went with a complaint")
+            raise die.choice(ERRORS)()

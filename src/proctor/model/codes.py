@@ -115,7 +115,7 @@ _ROWS = (
     CodeRow("model.connection", Owner.MODEL, Severity.FATAL, False, Scope.ATTEMPT, "the endpoint could not be reached, or the connection broke",
         "check model.base_url, the network, and that the endpoint runs",
         "model `openai/m` at 127.0.0.1:8000: no connection: ConnectionRefusedError: [Errno 111] Connection refused"),
-    CodeRow("model.invalid_request", Owner.MODEL, Severity.FATAL, True, Scope.ATTEMPT, "the endpoint refused the request (400, 413, 422, other 4xx)",
+    CodeRow("model.invalid_request", Owner.MODEL, Severity.FATAL, True, Scope.ATTEMPT, "the endpoint refused the request (400, 413, 422, other 4xx); after calls that it answered this is an ERROR, and what the agent did is graded",
         "change what the message names: the parameters of the model, or a context that is too long",
         "model `openai/m` at api.example.org: status 400: maximum context length is 8192 tokens"),
     CodeRow("model.refusal", Owner.AGENT, Severity.ERROR, False, Scope.ATTEMPT, "a content filter stopped the answer",
