@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_plugins import HEALTHY, REWARD, Case, Misuses, Plugin, Provider, Site, World
+from fault_plugins import HEALTHY, REWARD, Case, Hangs, Misuses, Plugin, Provider, Site, Until, World
 from fault_rig import Folder, House
 from fault_table import ALL, CRASHES, FRESH, NONE, REUSE
 from test_faults import check_run
@@ -44,6 +44,9 @@ from proctor.runtime.job import Checkpoint, TryJob
 from proctor.runtime.lanes import Lane
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
+
+BREAKING = (Site.OPEN, Site.SETUP, Site.START, Site.COLLECT, Site.GRADE)
+"""What hangs here until its limit leaves no result."""
 
 STEPS_AT_MOST = 2000
 """No try has so many."""
@@ -88,10 +91,12 @@ class Try:
     used_lane: bool = False
     checkpoint: Checkpoint | None = None
     waits: bool = False
+    case: Case = HEALTHY
+    limits: TimeLimits = field(default_factory=TimeLimits)
     events: list[Any] = field(default_factory=list)
 
     def prepare(self) -> None:
-        self.world = World({"t": HEALTHY}, asyncio.Event())
+        self.world = World({"t": self.case}, asyncio.Event())
         self.world.users["a"] = "t", 1
         self.lane = Lane("l", "e", 60.0) if self.in_lane else None
         plugin = (Waiting if self.waits else Plugin)(self.world, "a", (REWARD,))
@@ -107,7 +112,7 @@ class Try:
             provider=Provider(self.world),
             environment=EnvironmentSpec("fake"),
             agent_sandbox=True,
-            limits=TimeLimits(),
+            limits=self.limits,
             artifacts=artifacts,
             folder=Folder(self.folder),
             lane=self.lane,
@@ -162,6 +167,8 @@ class Try:
             told: list[str] = []
             await self.lane.close(lambda _: None, told.append)
             assert told == []
+        self.left = set(self.world.live)
+        self.world.let_go.set()
         await settled()
         return steps.acted
 
@@ -170,18 +177,21 @@ class Try:
         ends = [event for event in self.events if isinstance(event, TryEnded)]
         assert len(ends) == 1
         assert self.events[-1] is ends[0], "nothing comes after the end"
-        assert not self.world.live
+        result = ends[0].result
+        if self.left or self.world.live:
+            assert self.case.site is Site.DISPOSE
+            assert all(any(name in issue.message for issue in result.issues) for name in self.left)
         assert not any(self.world.sessions.values()), self.world.sessions
         assert self.world.late == []
         opened = {event.sandbox for event in self.events if isinstance(event, SandboxOpened)}
         gone = {event.sandbox for event in self.events if isinstance(event, SandboxDisposed)}
         assert gone <= opened
-        assert opened - gone <= ({"box-1"} if self.in_lane else set())
+        assert opened - gone <= ({"box-1"} if self.in_lane or self.case.site is Site.DISPOSE else set())
         phases = [event for event in self.events if isinstance(event, PhaseStarted | PhaseEnded)]
         assert [type(event) for event in phases] == [PhaseStarted, PhaseEnded] * (len(phases) // 2)
         assert all(start.phase is end.phase for start, end in zip(phases[::2], phases[1::2], strict=True))
-        assert not [issue for issue in ends[0].result.issues if issue.fatal], ends[0].result
-        return ends[0].result.outcome
+        assert self.case.site or not result.fatal, result
+        return result.outcome
 
 
 class Waiting(Plugin):
@@ -237,8 +247,9 @@ def cancel_after_every_step(template: Try, folder: Path, force_after: int | None
             outcomes.append(one.check())
             if number % COLLECTED_EVERY == 0:
                 gc.collect()
-    assert set(outcomes) == {Outcome.CANCELLED, Outcome.GRADED}
-    assert outcomes[-1] is Outcome.GRADED, "the last one was not cancelled"
+    whole = Outcome.BROKEN if template.case.site in BREAKING else Outcome.GRADED
+    assert set(outcomes) == {Outcome.CANCELLED, whole}
+    assert outcomes[-1] is whole, "the last one was not cancelled"
     assert len(outcomes) > 5
 
 
@@ -250,6 +261,19 @@ def test_05_cancelled_after_any_step_a_try_ends_once_and_leaves_nothing(tmp_path
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "only" not in kind])
 def test_B4_cancelled_after_any_step_of_a_try_that_waits(tmp_path: Path, kind: str) -> None:
     cancel_after_every_step(replace(tries(tmp_path)[kind](tmp_path), waits=True), tmp_path)
+
+
+@pytest.mark.parametrize("until", Until, ids=lambda until: until.value)
+@pytest.mark.parametrize(
+    "site",
+    [Site.OPEN, Site.SETUP, Site.START, Site.SEND, Site.COLLECT, Site.GRADE, Site.DISPOSE, Site.CLOSE],
+    ids=lambda site: site.value,
+)
+def test_05_cancelled_after_any_step_of_what_hangs_until_its_limit(tmp_path: Path, site: Site, until: Until) -> None:
+    limits = TimeLimits(3.0, 3.0, 3.0, 3.0, 3.0, 3.0)
+    for grading in (FRESH, REUSE):
+        one = Try(tmp_path, grading, case=Case(site, Hangs(until)), limits=limits)
+        cancel_after_every_step(one, tmp_path / grading.value)
 
 
 @pytest.mark.parametrize("force_after", [1, 4, 12])
