@@ -185,13 +185,17 @@ class Supervisor:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return not self.subreaper and bool(self._strays())
+                return not self.subreaper and self._has_strays()
             if pid == 0:
                 return True
             self.cpu_seconds += usage.ru_utime + usage.ru_stime
             self.peak_rss_bytes = max(self.peak_rss_bytes, usage.ru_maxrss * 1024)
             if pid == self.main:
                 self.status = status
+
+    def _has_strays(self) -> bool:
+        """Look twice: a process that is just becoming another program has no environment to be known by."""
+        return bool(self._strays() or select.poll().poll(_killing.ROUND_MILLISECONDS) or self._strays())
 
     def _drain_wake(self) -> None:
         try:
