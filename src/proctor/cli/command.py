@@ -6,6 +6,7 @@ import rich_click as click
 
 from proctor.cli.optional_values import settle
 from proctor.cli.output import say
+from proctor.errors import UsageError, nearest
 
 TYPED = "proctor.arguments"
 """Under this name the context of the program keeps the words that were typed."""
@@ -35,3 +36,25 @@ class Command(click.RichCommand):
     def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
         """Return the option that prints the help."""
         return saying(super().get_help_option(ctx))
+
+
+class Group(click.RichGroup):
+    """A command with commands of its own; one that is unknown is named with the nearest known."""
+
+    command_class = Command
+
+    def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
+        """Return the option that prints the help."""
+        return saying(super().get_help_option(ctx))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant. Raises `UsageError`."""
+        if args[0] not in self.commands:
+            near = nearest(args[0], self.commands)
+            middle = f"; did you mean `{self.name} {near}`?" if near else ""
+            raise UsageError(
+                f"unknown command `{self.name} {args[0]}`{middle}", hint=f"`proctor {self.name} --help` lists all"
+            )
+        return super().resolve_command(ctx, args)

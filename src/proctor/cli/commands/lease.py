@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from proctor.cli.command import Command as ProctorCommand
-from proctor.cli.command import saying
+from proctor.cli.command import Group
 from proctor.cli.exits import Exit, exit_of_signal
 from proctor.cli.lease_view import lease_data, lease_lines, lease_table
 from proctor.cli.output import say
 from proctor.cli.teardown import TeardownEnd, run_teardown
-from proctor.errors import Fault, ProctorError, StoreError, UnknownName, UsageError, nearest
+from proctor.errors import Fault, ProctorError, StoreError, UnknownName, UsageError
 from proctor.report.wording import printable
 from proctor.runtime.clock import SystemClock
 from proctor.runtime.signals import on_signals
@@ -27,31 +25,11 @@ from proctor.store.lease_info import LeaseError, LeaseInfo, advice, inspect_comm
 from proctor.store.leases import Leases
 from proctor.store.owner import Living, this_owner
 
-if TYPE_CHECKING:
-    from click import Command, Context
-
 _CONFIRMATIONS = ("--confirm-owner-terminated", "--confirm-remote-quiesced")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-class _Group(click.RichGroup):
-    """A group whose unknown commands name the nearest known."""
-
-    command_class = ProctorCommand
-
-    def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
-        """Return the option that prints the help."""
-        return saying(super().get_help_option(ctx))
-
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
-        if args[0] not in self.commands:
-            near = nearest(args[0], self.commands)
-            middle = f"; did you mean `lease {near}`?" if near else ""
-            raise UsageError(f"unknown command `lease {args[0]}`{middle}", hint="`proctor lease --help` lists all")
-        return super().resolve_command(ctx, args)
-
-
-@click.group("lease", cls=_Group)
+@click.group("lease", cls=Group)
 def command() -> None:
     """List, inspect and recover leases on shared state, in the project of the current directory."""
 

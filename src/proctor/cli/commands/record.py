@@ -9,23 +9,19 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import rich_click as click
 
-from proctor.cli.command import Command as ProctorCommand
-from proctor.cli.command import saying
+from proctor.cli.command import Group
 from proctor.cli.exits import Exit
 from proctor.cli.output import say
-from proctor.errors import UsageError, nearest
+from proctor.errors import UsageError
 from proctor.report.wording import plural, printable
 from proctor.store.record import Record, record_path
 from proctor.store.record_check import Checked, check_record
 from proctor.store.record_errors import RecordError, RecordNewer
 from proctor.store.record_export import export_sqlite, export_tables
-
-if TYPE_CHECKING:
-    from click import Command, Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,24 +48,7 @@ def _shared(function: F) -> F:
     return _RESULTS(_URL(_JSON(function)))
 
 
-class _Group(click.RichGroup):
-    """A group whose unknown commands name the nearest known."""
-
-    command_class = ProctorCommand
-
-    def get_help_option(self, ctx: click.RichContext) -> click.Option | None:
-        """Return the option that prints the help."""
-        return saying(super().get_help_option(ctx))
-
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
-        if args[0] not in self.commands:
-            near = nearest(args[0], self.commands)
-            middle = f"; did you mean `record {near}`?" if near else ""
-            raise UsageError(f"unknown command `record {args[0]}`{middle}", hint="`proctor record --help` lists all")
-        return super().resolve_command(ctx, args)
-
-
-@click.group("record", cls=_Group)
+@click.group("record", cls=Group)
 def command() -> None:
     """Rebuild, check, export and clean the record: the index over all journals, in SQL (see docs/record.md)."""
 
