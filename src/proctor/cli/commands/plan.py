@@ -32,8 +32,7 @@ from proctor.cli.plan_gates import gates_in_force, limits_of
 from proctor.cli.planning import plan_all
 from proctor.cli.resolve import Resolved, resolve_experiment
 from proctor.cli.rooms import Options
-from proctor.cli.run_writer import experiment_dir_of
-from proctor.cli.saved_work import fill
+from proctor.cli.saved_work import fill, group_of
 from proctor.config.load import split_assignments
 from proctor.core.plan import RunPlan
 from proctor.errors import UsageError
@@ -45,7 +44,7 @@ from proctor.report.plan_text import SLOTS_SHOWN, plan_lines, plan_records
 from proctor.report.wording import printable
 from proctor.store.codec import encode
 from proctor.store.history import History
-from proctor.store.layout import checked_run_id, run_name_levels
+from proctor.store.layout import checked_run_id
 
 SETTINGS_AT_MOST = 20
 """So many settings may be compared in one plan."""
@@ -135,12 +134,12 @@ async def _plan(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]
 
 def _check_names(plans: Sequence[RunPlan], options: Options) -> None:
     """Refuse names of a run that `run` would refuse. Raises `UsageError`."""
-    levels = () if options.run_name is None else run_name_levels(options.run_name)
+    groups = [group_of(plan.experiment, Path(options.controls.results_dir), options.run_name) for plan in plans]
     if options.run_id is None:
         return
     run_id = checked_run_id(options.run_id)
-    for plan in plans:
-        directory = Path(options.controls.results_dir).joinpath(*levels, experiment_dir_of(plan.experiment), run_id)
+    for group in groups:
+        directory = group / run_id
         if directory.exists():
             raise UsageError(
                 f"run id `{run_id}` is taken: `{directory}` exists",
