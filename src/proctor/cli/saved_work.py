@@ -105,7 +105,7 @@ def reusing_of(reuse: bool | str, rerun: Rerun | None, *, checkpoint_resume: boo
 
 def group_of(experiment: Experiment, results_dir: Path, run_name: str | None) -> Path:
     """Return the directory that the runs of an experiment are in."""
-    levels = run_name_levels(run_name) if run_name else ()
+    levels = () if run_name is None else run_name_levels(run_name)
     return results_dir.joinpath(*levels, experiment_dir_of(experiment))
 
 
