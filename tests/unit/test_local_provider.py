@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import warnings
@@ -315,6 +316,87 @@ def test_disposing_removes_closed_directories_without_the_powers_of_root(tmp_pat
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A directory that belongs to nobody here, with modes of its own."""
+    directory = tmp_path / "precious"
+    (directory / "deep").mkdir(parents=True)
+    (directory / "file").write_text("keep me")
+    (directory / "deep/file").write_text("keep me")
+    directory.chmod(0o755)
+    return directory
+
+
+def as_it_was(precious: Path) -> bool:
+    files = [precious / "file", precious / "deep/file"]
+    return all(file.read_text() == "keep me" for file in files) and stat.S_IMODE(precious.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("place", [".", "../home", "../tmp", "inner"])
+def test_V6_a_link_in_the_place_of_a_directory_is_removed_and_what_it_leads_to_stays(
+    tmp_path: Path, precious: Path, place: str
+) -> None:
+    async def scenario() -> None:
+        sandbox = await LocalProvider(tmp_path / "base").open(PLAIN, {})
+        await sandbox.exec("mkdir -p inner")
+        work = os.path.normpath(os.path.join(sandbox.workdir, place))
+        await sandbox.exec(f"rm -rf {work}; ln -s {precious} {work}", cwd="/")
+        await sandbox.dispose()
+        assert not Path(sandbox.workdir).parent.exists()
+
+    asyncio.run(scenario())
+    assert as_it_was(precious)
+
+
+def test_L2_a_reset_follows_no_link(tmp_path: Path, precious: Path) -> None:
+    async def scenario() -> None:
+        sandbox = await LocalProvider(tmp_path / "base").open(PLAIN, {})
+        await sandbox.write("file", "marked")
+        await sandbox.mark()
+        await sandbox.exec(f"rm -rf {sandbox.workdir}; ln -s {precious} {sandbox.workdir}", cwd="/")
+        with pytest.raises(OSError, match="Not a directory"):
+            await sandbox.reset()
+        with pytest.raises(OSError, match="Not a directory"):
+            await sandbox.mark()
+        await sandbox.dispose()
+
+    asyncio.run(scenario())
+    assert as_it_was(precious)
+
+
+def test_V6_a_directory_that_becomes_a_link_while_it_is_removed_is_not_followed(
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each opening of a directory in turn finds a link in its place."""
+
+    def removed(swapped: int) -> int:
+        tree = tmp_path / f"tree-{swapped}"
+        (tree / "a/b/c").mkdir(parents=True)
+        (tree / "a/file").touch()
+        openings = 0
+        with monkeypatch.context() as patch:
+
+            def swapping(name: str, parent: int | None = None) -> int:
+                nonlocal openings
+                openings += 1
+                if openings == swapped:
+                    os.rename(name, tmp_path / f"away-{swapped}", src_dir_fd=parent)
+                    os.symlink(precious, name, dir_fd=parent)
+                return opened(name, parent)
+
+            opened = _files.open_directory
+            patch.setattr(_files, "open_directory", swapping)
+            _files.remove_tree(str(tree))
+        assert not os.path.lexists(tree)
+        assert as_it_was(precious)
+        return openings
+
+    total = removed(0)
+    assert total >= 4
+    for swapped in range(1, total + 1):
+        removed(swapped)
 
 
 def test_a_directory_that_cannot_be_removed_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,53 +137,92 @@ def _copy_range(reading: int, writing: int, count: int) -> None:
 def remove_tree(path: str) -> None:
     """Remove a directory and all that is in it, whatever its modes and however deep; nothing there is no error.
 
-    A directory is moved to the top before it is emptied, so that no path grows long and nothing recurs. Raises
-    `OSError` for what cannot be removed.
+    No link is followed, whatever takes the place of a directory meanwhile: a link is removed itself, and what it leads
+    to stays. A directory is moved to the top before it is emptied, so that no path grows long and nothing recurs.
+    Raises `OSError` for what cannot be removed.
     """
-    token = os.urandom(6).hex()
-    places = (f"{path}/.removing-{token}-{number}" for number in itertools.count())
+    try:
+        top = open_directory(path)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        os.unlink(path)
+        return
+    try:
+        for last in (False,) * (REMOVE_PASSES - 1) + (True,):
+            empty_directory(top)
+            _remove_directory(path, None, strict=last)
+            if not os.path.lexists(path):
+                return
+    finally:
+        os.close(top)
 
-    def move_up(directory: str) -> str:
+
+def empty_directory(top: int) -> None:
+    """Remove all that is in an opened directory, as `remove_tree` does; what comes in meanwhile may be left."""
+    token = os.urandom(6).hex()
+    places = (f".removing-{token}-{number}" for number in itertools.count())
+
+    def move_up(directory: int, name: str) -> str:
         place = next(places)
-        _make_ours(directory)  # to move a directory one must be allowed to write in it
-        os.rename(directory, place)
+        with suppress(NotADirectoryError):  # it was replaced meanwhile: then what is there is moved and removed
+            os.close(open_directory(name, directory))  # to move a directory one must be allowed to write in it
+        os.rename(name, place, src_dir_fd=directory, dst_dir_fd=top)
         return place
 
-    for last in (False,) * (REMOVE_PASSES - 1) + (True,):
-        waiting = _empty(path, lambda directory: directory)
-        while waiting:
-            directory = waiting.pop()
-            waiting += _empty(directory, move_up)
-            _remove_directory(directory, strict=last)
-        _remove_directory(path, strict=last)
-        if not os.path.lexists(path):
-            return
+    waiting = _empty(top, lambda _, name: name)
+    while waiting:
+        name = waiting.pop()
+        with suppress(FileNotFoundError):  # somebody else was faster
+            try:
+                directory = open_directory(name, top)
+            except NotADirectoryError:
+                os.unlink(name, dir_fd=top)
+                continue
+            try:
+                waiting += _empty(directory, move_up)
+            finally:
+                os.close(directory)
+            _remove_directory(name, top, strict=False)
 
 
-def _empty(directory: str, move: Callable[[str], str]) -> list[str]:
-    """Remove what is in a directory but for directories: those are moved, and their new places returned."""
+def open_directory(name: str, parent: int | None = None) -> int:
+    """Open a directory, made readable and writable for us, and return the descriptor, which the caller closes.
+
+    Raises `NotADirectoryError` for anything else, a link to a directory included.
+    """
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        opened = os.open(name, os.O_RDONLY | flags, dir_fd=parent)
+    except PermissionError:  # its modes are in the way; they are changed by a descriptor, which no link can lead astray
+        place = os.open(name, os.O_PATH | flags, dir_fd=parent)
+        try:
+            os.chmod(f"/proc/self/fd/{place}", 0o700)
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            os.close(place)
+    with suppress(PermissionError):  # it belongs to somebody else; what that forbids will say so
+        os.fchmod(opened, 0o700)
+    return opened
+
+
+def _empty(directory: int, move: Callable[[int, str], str]) -> list[str]:
+    """Remove what is in a directory but for directories: those are moved, and their new names at the top returned."""
     moved: list[str] = []
-    with suppress(FileNotFoundError):
-        _make_ours(directory)
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    if entry.is_dir(follow_symlinks=False):
-                        moved.append(move(entry.path))
-                    else:
-                        os.unlink(entry.path)
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    moved.append(move(directory, entry.name))
+                else:
+                    os.unlink(entry.name, dir_fd=directory)
     return moved
 
 
-def _make_ours(directory: str) -> None:
-    with suppress(PermissionError):  # it belongs to somebody else; what that forbids will say so
-        os.chmod(directory, 0o700)
-
-
-def _remove_directory(directory: str, *, strict: bool) -> None:
+def _remove_directory(name: str, parent: int | None, *, strict: bool) -> None:
     """Remove a directory; one that is not empty after all is left to the next pass, unless `strict`."""
     try:
-        os.rmdir(directory)
+        os.rmdir(name, dir_fd=parent)
     except FileNotFoundError:  # somebody else was faster
         pass
     except OSError as error:
