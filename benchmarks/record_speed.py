@@ -3,8 +3,8 @@
     python benchmarks/record_speed.py [--attempts 100000] [--runs 2000] [--copies 10] [--directory DIR]
 
 Exits 1 where a limit of the specification is not met: a rebuild of 100,000 attempts in 30 s of CPU, candidates for
-100,000 slots among 1,000,000 attempts in 10 s. Times are CPU seconds of the process; catching up over runs that have
-not changed reads no journal, which is counted.
+100,000 slots among 1,000,000 attempts in 10 s, no journal read again that has not changed. Times are CPU seconds of the
+process.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def measure_following(root: Path, attempts: int) -> None:
     print(f"following       {cpu / attempts * 1e6:8.0f} us of CPU per attempt, {wall / steps * 1e3:.1f} ms a step")
 
 
-def measure_many(root: Path, runs: int) -> None:
+def measure_many(root: Path, runs: int) -> bool:
     for number in range(runs):
         write_run(root, f"group-{number % 20:02d}", 5)
     with Record.open(root, catch_up=False) as record:
@@ -174,6 +174,7 @@ def measure_many(root: Path, runs: int) -> None:
     reads = count_reads(lambda: Record.open(root).close())
     wall, cpu = timed(lambda: Record.open(root).close())
     print(f"opened again    {cpu * 1e3:8.1f} ms of CPU, {wall * 1e3:.1f} ms in all, {reads} journals or plans opened")
+    return reads == 0
 
 
 def count_reads(work: Callable[[], object]) -> int:
@@ -203,13 +204,13 @@ def main() -> int:
     try:
         for name in ("large", "live", "many"):
             (directory / name).mkdir()
-        measure_many(directory / "many", options.runs)
+        none_read = measure_many(directory / "many", options.runs)
         measure_following(directory / "live", min(options.attempts, 20_000))
         met = measure_large(directory / "large", options.attempts, options.copies)
     finally:
         shutil.rmtree(directory)
     print(f"in all          {time.perf_counter() - begin:8.0f} s, making the journals included")
-    return 0 if met else 1
+    return 0 if met and none_read else 1
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@
         │   ├── JournalLocked     another process writes this journal
         │   └── JournalDamaged    a journal cannot be read up to its last complete event
         └── InternalError         a bug of ours: the run directory is kept and named (exit 70)
-    └── Fault                     what a plugin may raise to choose the code of the issue itself
-        └── SkipTask              the task does not apply: skipped, no score
+    ├── Fault                     what a plugin may raise to choose the code of the issue itself
+    │   ├── TaskFatal             the undispatched attempts of the task make no sense any more
+    │   └── ExperimentFatal       those of the whole experiment do not
+    └── SkipTask                  the task does not apply: skipped, no score
 
 Plugins raise plain exceptions. `boundary(owner, phase)` turns whatever crosses it into a `Fault` with a code of the
 table; a `Fault` passes unchanged.
@@ -123,6 +125,20 @@ class Fault(Exception):
     def code(self) -> str:
         """The code of the issue."""
         return self.issue.code
+
+
+class TaskFatal(Fault):
+    """The task is broken in a way that no other attempt will mend: its undispatched attempts are stopped."""
+
+    def __init__(self, message: str = "no reason was given") -> None:
+        super().__init__("task.fatal", message)
+
+
+class ExperimentFatal(Fault):
+    """The experiment makes no sense any more: its undispatched attempts are stopped."""
+
+    def __init__(self, message: str = "no reason was given") -> None:
+        super().__init__("experiment.fatal", message)
 
 
 class SkipTask(Exception):

@@ -200,3 +200,17 @@ def test_list_names_what_is_installed(proctor: Proctor) -> None:
     assert set(data["providers"]) >= {"local"}
     assert all(origin.startswith("proctor ") for origin in data["harnesses"].values())
     assert "trivial" in proctor("list", "benchmarks").out
+
+
+def test_02_show_and_record_look_where_the_project_has_its_results(
+    proctor: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "proctor.yaml").write_text("runtime: {results_dir: elsewhere, record_url: 'sqlite:///index.sqlite'}\n")
+    made = proctor("run", "trivial", "oracle", "--limit", "1", "--run-id", "first")
+    assert made.code == 0
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    shown = proctor("show", "first")
+    assert (shown.code, "1 passed" in shown.out) == (0, True)
+    checked = proctor("record", "check", "--json")
+    assert (checked.code, checked.err) == (0, "")

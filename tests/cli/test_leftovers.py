@@ -134,6 +134,8 @@ def test_sandboxes_that_may_be_left_are_listed_with_what_removes_them() -> None:
         "f": SimpleNamespace(resolved=SimpleNamespace(provider=SimpleNamespace(name="cloud")), labels={}),
     }
     assert sandbox_lines([], rooms) == []
+    assert sandbox_lines([], rooms, removed=3) == ["3 sandboxes removed"]
+    assert sandbox_lines([("box", "f")], rooms, removed=2)[0] == "warning: 1 sandbox may be left, 2 removed:"
     assert sandbox_lines([("local-1", "e"), ("box", "f")], rooms) == [
         "warning: 2 sandboxes may be left:",
         "  local-1: remove it with `rm -rf /base/local-1`",

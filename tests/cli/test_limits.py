@@ -18,7 +18,7 @@ import pytest
 from program import HANG_SECONDS, Ended
 from test_interrupts import ours, wait_until
 
-from proctor.runtime.contexts import CUT_OFF_BYTES
+from proctor.runtime.watched_sandbox import CUT_OFF_BYTES
 
 Process = Callable[..., "subprocess.Popen[str]"]
 Program = Callable[..., Ended]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from declaring import controls_of, experiment_of
 
-from proctor.cli.controls import Controls, resolve_controls
-from proctor.cli.resolve import Typed, resolve_experiment
+from proctor.cli.controls import Controls
 from proctor.errors import UsageError
 
 
 def address(url: str) -> str | None:
-    typed = Typed("trivial", "chat", "mock/echo", {}, (f"model.base_url={url}",))
-    model = resolve_experiment(typed, "e").experiment.model
+    model = experiment_of("trivial", "chat", "mock/echo", assignments=(f"model.base_url={url}",)).model
     assert model is not None
     return model.base_url
 
@@ -45,9 +44,7 @@ def test_any_other_address_is_kept_as_it_is(url: str) -> None:
 
 
 def controls(results_dir: str | None, *assignments: str) -> Controls:
-    return resolve_controls(
-        assignments, task_concurrency=None, provider_limits=(), results_dir=results_dir, providers=()
-    )
+    return controls_of(assignments=assignments, results_dir=results_dir)
 
 
 def test_the_command_line_wins_over_set_and_set_over_the_default() -> None:

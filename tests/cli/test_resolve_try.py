@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from declaring import controls_of, experiment_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.cli.controls import Controls, resolve_controls
-from proctor.cli.resolve import Typed, resolve_experiment
+from proctor.cli.controls import Controls
 from proctor.cli.resolve_try import LIMIT_FIELDS, TIGHTER, grading_mode, kept_artifacts, time_limits
 from proctor.config.schema import ExecutionConfig, ExperimentConfig
 from proctor.config.values import SECONDS_AT_MOST
@@ -41,8 +41,7 @@ NO_LIMITS = [
 
 
 def experiment(*assignments: str, multiplier: float | None = None) -> Experiment:
-    typed = Typed("trivial", "nop", None, {}, assignments, multiplier)
-    return resolve_experiment(typed, "e").experiment
+    return experiment_of("trivial", "nop", assignments=assignments, timeout_multiplier=multiplier)
 
 
 def config(**fields: Any) -> ExperimentConfig:
@@ -50,7 +49,7 @@ def config(**fields: Any) -> ExperimentConfig:
 
 
 def controls(*assignments: str) -> Controls:
-    return resolve_controls(assignments, task_concurrency=None, provider_limits=(), results_dir=None, providers=())
+    return controls_of(assignments=assignments)
 
 
 # ------------------------------------------------------------------------------------------------------- limits
@@ -61,14 +60,15 @@ def test_05_the_defaults_are_those_of_the_model_and_of_the_spec() -> None:
     assert asdict(TimeLimits()) == {
         "open_seconds": 600.0, "setup_seconds": 600.0, "agent_seconds": None, "collect_seconds": 120.0,
         "grade_seconds": 600.0, "dispose_seconds": 60.0, "try_seconds": None, "agent_idle_seconds": None,
+        "task_factor": 1.0,
     }  # fmt: skip
 
 
 def test_02_every_limit_of_a_try_is_a_field_of_its_own() -> None:
-    assert sorted(LIMIT_FIELDS.values()) == sorted(asdict(TimeLimits()))
+    assert sorted([*LIMIT_FIELDS.values(), "task_factor"]) == sorted(asdict(TimeLimits()))
     given = {field: float(number) for number, field in enumerate(LIMIT_FIELDS, start=1)}
     found = asdict(experiment(*(f"{field}={seconds}" for field, seconds in given.items())).limits)
-    assert found == {LIMIT_FIELDS[field]: seconds for field, seconds in given.items()}
+    assert found == {LIMIT_FIELDS[field]: seconds for field, seconds in given.items()} | {"task_factor": 1.0}
 
 
 @pytest.mark.parametrize("field", list(LIMIT_FIELDS))
@@ -102,7 +102,9 @@ def test_the_longest_limit_is_ten_years() -> None:
 @given(st.floats(0.001, 1000), st.sampled_from(list(LIMIT_FIELDS)), st.floats(0.001, 1e5))
 def test_05_the_multiplier_scales_every_limit_that_there_is(factor: float, field: str, seconds: float) -> None:
     plain = asdict(time_limits(config(**{field: seconds}), ExecutionConfig()))
+    plain.pop("task_factor")
     scaled = asdict(time_limits(config(**{field: seconds}), ExecutionConfig(timeout_multiplier=factor)))
+    assert scaled.pop("task_factor") == factor, "a task's own limits are scaled as well"
     assert scaled == {name: None if limit is None else limit * factor for name, limit in plain.items()}
 
 
@@ -131,7 +133,7 @@ def test_limits_of_the_invocation_have_their_defaults() -> None:
 
 def test_cases_time_100_parameters_of_an_adapter_are_finite_numbers() -> None:
     with pytest.raises(UsageError, match=r"parameters of harness `plugins:Sleeper`: `seconds` is not a finite number"):
-        resolve_experiment(Typed("trivial", "plugins:Sleeper", None, {}, ("harness.params.seconds=inf",)), "e")
+        experiment_of("trivial", "plugins:Sleeper", assignments=("harness.params.seconds=inf",))
 
 
 # ------------------------------------------------------------------------------------------------------ grading

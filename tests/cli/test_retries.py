@@ -82,7 +82,7 @@ def test_38_a_wrong_answer_is_final_and_what_was_retried_is_told_apart(proctor: 
     assert (said["retried_attempts"], said["passed_after_retry"], said["grading_only_tries"]) == (1, 1, 0)
     assert (said["cost_usd"], said["retried_cost_usd"]) == (2.0, 0.5)
     assert "passed after retry: 1 · without the 1 retried attempt: 50.0% (1/2 passed)" in ended.err
-    assert "1 retry (what they replaced cost $0.5000)" in ended.err
+    assert "1 retry (what they replaced cost $0.50)" in ended.err
     assert "passed after retry: 1" in (ended.run_dir / "summary.md").read_text()
 
 

@@ -10,11 +10,10 @@ MOST_LINES_OF_A_FUNCTION = 70
 
 CEILINGS: dict[str, int] = {
     "cli/experiment_hooks.py": 280,
-    "core/plan.py": 297,
     "core/scheduler.py": 283,
+    "errors.py": 256,
     "graders/_python_tests_runner.py": 282,
     "model/events.py": 350,
-    "plugins/api.py": 272,
     "providers/local.py": 266,
     "runtime/command.py": 350,
     "testing/referee.py": 269,

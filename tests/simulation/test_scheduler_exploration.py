@@ -43,6 +43,15 @@ def test_a_group_beside_another_attempt(policy):
     assert explore(small(plan, slots=2, limit=1, fault_rate=1.0)) >= 10
 
 
+@pytest.mark.parametrize("policy", [None, *OnUnavailable])
+def test_05_tasks_and_experiments_that_stop_themselves(policy):
+    """Beside retries that wait, without a lane, or in that of a group and with another experiment that goes on."""
+    groups = () if policy is None else (GroupPlan("g", (0, 1), policy),)
+    plan = experiment("e", 2, 2, groups=groups, retry=AGAIN)
+    others, slots = ((), 1) if policy is None else ((experiment("other", 1),), 2)
+    assert explore(small(plan, *others, slots=slots, limit=2, severe_rate=1.0, fault_rate=1.0)) >= 30
+
+
 @pytest.mark.parametrize(("slots", "limit", "grading", "judge"),
                          list(itertools.product((1, 2), (1, 2), (NONE, FRESH), (None, "m"))))  # fmt: skip
 def test_T3_two_attempts_whose_grading_breaks_again_and_again(slots, limit, grading, judge):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from proctor.errors import StoreError
 from proctor.model.events import LaneClosed, LeaseGranted, LeaseRefused, LeaseReleased, SetupEnded, TeardownEnded
 from proctor.model.spec import EnvironmentSpec
 from proctor.runtime import hurry
+from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.clock import SystemClock
 from proctor.store.coordination import coordination_path
 from proctor.store.lease_info import LeaseWait, Teardown
@@ -181,6 +183,38 @@ def test_10_I1_a_teardown_goes_on_after_a_first_interrupt_and_is_owed_after_a_se
 
 
 @pytest.mark.integration
+def test_S6_a_missed_teardown_that_fails_is_not_run_again_by_the_same_run(tmp_path: Path) -> None:
+    """Setup did not begin: there is nothing that this run would have to undo, and the old one is still owed."""
+    (tmp_path / "hooks.py").write_text(
+        "import os\n"
+        "def clear():\n"
+        "    open('trace', 'a').write('clear ')\n"
+        "    raise ValueError('one\\ntwo')\n"
+        "def prepare():\n"
+        "    open('trace', 'a').write('prepare ')\n"
+    )
+    dead = replace(this_owner(), pid=2**22 + 1)
+    OwedTeardowns(coordination_path(tmp_path), dead, SystemClock()).note("e", Teardown("hooks.py:clear"))
+    ends = Ends()
+
+    async def drive() -> None:
+        hooks = hooks_in(tmp_path, setup=Teardown("hooks.py:prepare"), teardown=Teardown("hooks.py:clear"))
+        hooks.carry_out(RunSetup("e"), ends.events.append)
+        await ends.until(1)
+        hooks.carry_out(RunTeardown("e"), ends.events.append)
+        await ends.until(2)
+        await hooks.close()
+
+    asyncio.run(drive())
+    assert (tmp_path / "trace").read_text() == "clear "
+    assert ends.events[1] == TeardownEnded("e")
+    issue = ends.events[0].issue
+    assert issue.code == "experiment.setup_failed"
+    assert issue.message.endswith("it said last: ValueError: one two")
+    assert count_owed(tmp_path) == 1
+
+
+@pytest.mark.integration
 def test_10_I1_a_teardown_that_comes_after_the_end_of_a_hurry_is_not_begun_and_owed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +344,7 @@ def test_10_I1_a_lane_whose_sandbox_does_not_go_is_given_up(tmp_path: Path, quic
         hooks = hooks_in(tmp_path)
         hooks.carry_out(OpenLane("l", "e"), ends.events.append)
         provider = FakeProvider(on_dispose=stubborn)
-        hooks.lanes["l"].sandbox = await provider.open(EnvironmentSpec("fake"), {})  # type: ignore[assignment]
+        hooks.lanes["l"].box = AgentBox(await provider.open(EnvironmentSpec("fake"), {}), "fake-1")
         hooks.carry_out(CloseLane("l"), ends.events.append)
         await asyncio.sleep(0)
         assert hooks.pending == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 import sys
 import threading
@@ -182,3 +183,25 @@ def test_10_I1_last_words_wait_for_nobody(pipe: Pipe) -> None:
     got = pipe.read_all()
     assert text.startswith(got)
     assert len(got) >= 60_000
+
+
+def test_10_I4_that_nobody_reads_is_logged_once_even_where_the_log_is_shown_there(
+    pipe: Pipe, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Patient(pipe.stream)
+
+    class Shows(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            stream.write(record.getMessage())
+            stream.flush()
+
+    logger, handler = logging.getLogger("proctor.cli.streams"), Shows()
+    logger.addHandler(handler)
+    try:
+        pipe.close_reader()
+        stream.write(LINE)
+        stream.flush()
+        drain(stream)
+    finally:
+        logger.removeHandler(handler)
+    assert len(caplog.records) == 1

@@ -55,9 +55,14 @@ def show_attempt(given: str, where: Path, *, as_json: bool) -> int:
     return 0
 
 
+def is_attempt_prefix(text: str) -> bool:
+    """Say whether a text can be the id of an attempt, or the beginning of one, without the `@`."""
+    return SHORTEST <= len(text) <= ID_LENGTH and not set(text) - set(ID_ALPHABET)
+
+
 def _find(given: str, where: Path) -> tuple[RunLayout, AttemptId]:
     prefix = given.removeprefix("@")
-    if not SHORTEST <= len(prefix) <= ID_LENGTH or set(prefix) - set(ID_ALPHABET):
+    if not is_attempt_prefix(prefix):
         raise UsageError(
             f"`{given}` is not the id of an attempt, nor its beginning",
             hint=f"write `@` and at least {SHORTEST} of its {ID_LENGTH} characters; `proctor show RUN_DIR` lists them",

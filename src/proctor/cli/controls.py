@@ -1,14 +1,17 @@
-"""The limits of an invocation, and where its results go: from flags, `--set`, providers and defaults."""
+"""The limits of an invocation, and where its results go: from layers, providers and defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from proctor.config.load import split_assignments, validate
+from proctor.cli.model_limits import model_limits
+from proctor.config.layers import Layered, Level, Source
+from proctor.config.load import validate
+from proctor.config.problems import Collected, placed
+from proctor.config.project import record_url_of, results_dir_of
 from proctor.config.schema import ExecutionConfig, RuntimeConfig
 from proctor.core.limits import ModelLimits
-from proctor.core.plan import endpoint_name
 from proctor.errors import UnknownName
 from proctor.model.spec import ModelSpec
 from proctor.plugins.api import Provider
@@ -25,6 +28,8 @@ class Controls:
     concurrency_source: str
     provider_limits: Mapping[str, int]
     results_dir: str
+    limit_sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where the limit of each provider came from."""
     open_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     exclusive: frozenset[str] = frozenset()
     models: Mapping[str, ModelLimits] = field(default_factory=dict[str, ModelLimits])
@@ -40,63 +45,64 @@ class Controls:
 
 
 def resolve_controls(
-    assignments: tuple[str, ...],
-    *,
-    task_concurrency: int | None,
-    provider_limits: Iterable[tuple[str, int]],
-    results_dir: str | None,
-    providers: Iterable[Provider],
-    env_open_qps: Iterable[tuple[str, float]] = (),
-    lease_wait_seconds: float | None = None,
-    models: Iterable[ModelSpec] = (),
+    execution: Layered, runtime: Layered, *, providers: Iterable[Provider], models: Iterable[ModelSpec] = ()
 ) -> Controls:
-    """Return the limits in force: command line, then `--set`, then what providers declare, then defaults.
+    """Return the limits in force: what is set in the strongest layer, then what providers declare, then defaults.
 
-    Raises `UsageError`; an unknown provider name in a limit is one (spec 03 G1.2).
+    Raises `UsageError`, which lists what is wrong; an unknown provider name in a limit is wrong (spec 03 G1.2).
     """
-    _, trees = split_assignments(assignments)
-    typed = {} if results_dir is None else {"results_dir": results_dir}
-    execution = validate(ExecutionConfig, trees["execution"], what="execution")
-    runtime = validate(RuntimeConfig, {**trees["runtime"], **typed}, what="runtime")
-    limits = {provider.name: provider.default_limit or 0 for provider in providers}
-    for name, limit in [*runtime.provider_limits.items(), *provider_limits]:
-        limits[_known_provider(name)] = limit
-    rates = {provider.name: provider.default_open_per_second for provider in providers}
-    for name, rate in [*runtime.env_open_qps.items(), *env_open_qps]:
-        rates[_known_provider(name)] = rate
-    number, source = _concurrency(task_concurrency, execution.task_concurrency, providers)
+    wrong = Collected()
+    asked, settings = ExecutionConfig(), RuntimeConfig()
+    with wrong.gather():
+        asked = validate(ExecutionConfig, execution.tree, what="execution", at=execution.source_of)
+    with wrong.gather():
+        settings = validate(RuntimeConfig, runtime.tree, what="runtime", at=runtime.source_of)
+    for table in ("provider_limits", "env_open_qps"):
+        for name in getattr(settings, table):
+            with wrong.gather(), placed(runtime.source_of((table, name))):
+                _check_provider(name)
+    wrong.raise_any()
+    used = {provider.name: provider for provider in providers}
+    number, source = _concurrency(asked.task_concurrency, execution, used.values())
+    limits = {name: provider.default_limit or 0 for name, provider in used.items()}
+    rates = {name: provider.default_open_per_second for name, provider in used.items()}
     return Controls(
         task_concurrency=number,
         concurrency_source=source,
-        provider_limits=limits,
-        results_dir=runtime.results_dir,
-        open_per_second=rates,
-        exclusive=frozenset(provider.name for provider in providers if provider.exclusive),
-        models={
-            endpoint_name(model): ModelLimits(model.max_connections, model.requests_per_minute)
-            for model in models
-            if model.max_connections or model.requests_per_minute
+        provider_limits={**limits, **settings.provider_limits},
+        limit_sources={
+            name: came_from(runtime.source_of(("provider_limits", name)))
+            for name in {**limits, **settings.provider_limits}
         },
-        lease_wait_seconds=lease_wait_seconds or runtime.lease_wait_seconds,
-        timeout_seconds=runtime.timeout_seconds,
-        cleanup_grace_seconds=runtime.cleanup_grace_seconds,
-        checkpoint_resume=runtime.checkpoint_resume,
-        record_url=runtime.record_url,
+        results_dir=results_dir_of(runtime, settings.results_dir),
+        open_per_second={**rates, **settings.env_open_qps},
+        exclusive=frozenset(name for name, provider in used.items() if provider.exclusive),
+        models=model_limits(models),
+        lease_wait_seconds=settings.lease_wait_seconds,
+        timeout_seconds=settings.timeout_seconds,
+        cleanup_grace_seconds=settings.cleanup_grace_seconds,
+        checkpoint_resume=settings.checkpoint_resume,
+        record_url=record_url_of(runtime, settings.record_url),
     )
 
 
-def _known_provider(name: str) -> str:
+def came_from(source: Source) -> str:
+    """Return where a value came from, as the PLAN line says it: `from flag`, `from proctor.yaml`, `default`."""
+    if source.level is Level.BUILT_IN:
+        return "default"
+    typed = source.level is Level.FLAG and source.name.startswith("-")
+    return "from flag" if typed else f"from {source.name}"
+
+
+def _check_provider(name: str) -> None:
     if name not in names(Kind.PROVIDER):
         raise UnknownName("provider", name, names(Kind.PROVIDER), list_with=Kind.PROVIDER.list_with)
-    return name
 
 
-def _concurrency(flag: int | None, setting: int | None, providers: Iterable[Provider]) -> tuple[int, str]:
+def _concurrency(setting: int | None, execution: Layered, providers: Iterable[Provider]) -> tuple[int, str]:
     """Spec 03 G1.1: the first that is set; recommendations of several providers add up, a silent one counting 32."""
-    if flag is not None:
-        return flag, "from flag"
     if setting is not None:
-        return setting, "from --set"
+        return setting, came_from(execution.source_of(("task_concurrency",)))
     asked = {provider.name: provider.recommended_concurrency for provider in providers}
     if not any(asked.values()):
         return DEFAULT_TASK_CONCURRENCY, "default"

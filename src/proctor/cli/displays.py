@@ -9,26 +9,35 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from proctor.cli.exits import Exit, strongest
+from proctor.cli.panels import begin_panel, on_panel, terminal_for
+from proctor.cli.plan_line import plan_line
 from proctor.cli.streams import Patient
+from proctor.cli.terminal import Terminal
+from proctor.cli.watch import Watch
 from proctor.core.plan import ExperimentPlan
 from proctor.errors import StoreError, describe
 from proctor.model.events import StopReason, TryEnded
+from proctor.report.estimate import Estimate, estimate_items
+from proctor.report.health import health_line
 from proctor.report.ndjson import Ndjson
 from proctor.report.plain import PlainText
-from proctor.report.summary import summary_data, summary_lines, summary_markdown
+from proctor.report.summary import summary_data, summary_lines, summary_markdown, time_spent_lines
 from proctor.report.view import RunView
 from proctor.report.waits import Waits
-from proctor.report.wording import SEPARATOR, plural, printable
+from proctor.report.wording import printable
 from proctor.runtime.clock import Clock
+from proctor.runtime.log_scope import SHOWN
 from proctor.runtime.publisher import Shown
 from proctor.store.codec import encode
 
 if TYPE_CHECKING:
+    from proctor.cli.live_panel import LivePanel
     from proctor.cli.outcome import Outcome
     from proctor.cli.rooms import Options
     from proctor.cli.run_writer import RunWriter
 
 BEAT_SECONDS = 1.0
+TICK_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +57,14 @@ class Displays:
         self._budgets: set[str] = set()
         """Experiments with a budget of which no call of unknown price was seen."""
         self._failed: set[object] = set()
+        self.watch = Watch(clock)
+        self._own_streams = own_streams
+        self._terminal = terminal_for(options)
+        self._panel: LivePanel | None = None
+        self.estimate: Callable[[], Estimate | None] = lambda: None
+        """What is left, as of now."""
+        self.redact: Callable[[str], str] = str
+        """Takes credentials out of what is said."""
         self._waits = Waits()
         self._output = Patient(sys.stdout, replace=own_streams)
         self._ndjson = Ndjson(self._output, encode) if options.as_json else None
@@ -55,17 +72,26 @@ class Displays:
     def plan(self, schedules: Sequence[ExperimentPlan], notes: Sequence[str]) -> None:
         """Say what is going to happen, before anything does; `notes` are warnings and the like."""
         self._budgets = {one.name for one in schedules if one.budget_usd is not None}
-        self._say([plan_line(schedules, self._options), *notes])
+        estimated = estimate_items(self.estimate())
+        if self._terminal is not None:
+            self._begin_panel(self._terminal, schedules)
+            self._say(notes)
+        else:
+            self._say([plan_line(schedules, self._options, estimated), *notes])
         self._write("plan", {"experiments": [_plan_data(one) for one in schedules], "notes": list(notes)})
 
     def show(self, batch: Sequence[Shown]) -> None:
         """Take events that are on disk."""
-        displays = [one for one in (self._plain, self._ndjson) if one is not None and one not in self._failed]
+        everyone = (self._plain, self._ndjson, self._options.follower)
+        if self._panel is not None:
+            self._panel.changed()
+        displays = [one for one in everyone if one is not None and one not in self._failed]
         for experiment, event, at in batch:
             self.views[experiment].add(event, at)
             for display in displays:
                 try:
-                    display.show(experiment, event, at)
+                    if display is not self._plain or self._panel is None or not on_panel(event):
+                        display.show(experiment, event, at)
                 except Exception as error:
                     displays = [one for one in displays if one is not display]
                     self._leave_out(display, error)
@@ -73,30 +99,48 @@ class Displays:
                 self._budgets.discard(experiment)
                 self.note(f"{printable(experiment)}: a call of unknown price was made: the budget cannot be kept")
         for sentence, loud in self._waits.begun(batch, self.views):
-            log.info("%s", sentence)
-            if loud and self._plain is not None:
+            log.info("%s", sentence, extra=SHOWN)
+            if loud and self._plain is not None and self._panel is None:
                 self._plain.say(sentence)
         for display in displays:
             display.flush()
 
     def _leave_out(self, display: object, error: Exception) -> None:
         """Show nothing more where showing failed: the run goes on, and its end is said all the same (spec 10 I4)."""
-        log.error("a display failed, and shows no more events", exc_info=error)
+        log.error("a display failed, and shows no more events", exc_info=error, extra=SHOWN)
         self._failed.add(display)
+        if self._panel is not None and display is self._panel:
+            self._end_panel(last_frame=False)
         if display is self._ndjson:
             self._output.lost = f"events are missing: {describe(error)}"
         self._say([f"warning: what is shown here failed and stops; the run goes on ({describe(error)})"])
 
     def note(self, text: str) -> None:
         """Say something that the user has to know while it goes on."""
-        log.warning("%s", text)
+        log.warning("%s", text, extra=SHOWN)
         self._say([f"warning: {printable(text)}"])
 
+    def log_line(self, text: str) -> None:
+        """Show what was logged, which may have several lines."""
+        self._say([text])
+
     async def beat_forever(self) -> None:
-        """Let the plain text say that it is alive when nothing happens."""
-        while self._plain is not None:
-            await asyncio.sleep(BEAT_SECONDS)
-            self._plain.beat(self._clock.wall())
+        """Draw the panel, or let the plain text say that it is alive; look at what waits in any case."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS if self._panel is None else TICK_SECONDS)
+            display = self._panel or self._plain
+            try:
+                if self._panel is not None:
+                    self._panel.tick()
+                else:
+                    self._beat()
+            except Exception as error:
+                self._leave_out(display, error)
+
+    def _beat(self) -> None:
+        waiting = self.watch.waiting()
+        if self._plain is not None and self._plain not in self._failed:
+            self._plain.beat(self._clock.wall(), waiting, self.watch.holders)
 
     def settle(self, outcome: Outcome) -> None:
         """Make the views final where the run did not end by itself: they then show what the journals hold.
@@ -121,21 +165,26 @@ class Displays:
         """Write the summaries and say them, then `last_lines`; with `--json`, one receipt, whatever went wrong."""
         summaries: list[dict[str, Any]] = []
         lines: list[str] = []
+        several = len(self.views) > 1
         for name, view in self.views.items():
             writer = self._writers[name]
             data = summary_data(view, run=writer.run_id, directory=str(writer.directory))
             summaries.append(data)
-            lines += summary_lines(view, directory=str(writer.directory))
+            lines += summary_lines(view, directory=str(writer.directory), time=not several)
             try:
                 writer.end(data, summary_markdown(view, run=writer.run_id, directory=str(writer.directory)))
             except StoreError as error:
                 outcome.store_error = outcome.store_error or error
                 outcome.exit = strongest(outcome.exit, Exit.INCOMPLETE)
+        lines += time_spent_lines(list(self.views.values())) if several else []
+        if (health := health_line(self.watch.health(self.views.values()))) is not None:
+            lines.append(health)
         if outcome.store_error is not None:
             lines.append(f"error: {outcome.store_error.message}")
             lines.append("hint: what is listed as finished above is kept in the journal; free space, then run it again")
         if outcome.exit is Exit.INTERNAL:
             lines.append("error: internal: this is a bug of proctor; please report it, and keep the results above")
+        self._end_panel()
         self._say([*lines, *last_lines])
         self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
 
@@ -147,32 +196,43 @@ class Displays:
             self._say([f"error: could not write to standard output: {self._output.lost}"])
         await self._prose.drain(self._clock, patience_seconds)
 
+    # ---------------------------------------------------------------------------------------------------- the panel
+
+    def _begin_panel(self, terminal: Terminal, schedules: Sequence[ExperimentPlan]) -> None:
+        self._panel = begin_panel(
+            self._options, terminal, schedules, views=self.views, watch=self.watch, estimate=self.estimate,
+            stream=self._prose, clock=self._clock,
+        )  # fmt: skip
+        if self._own_streams:
+            self._panel.begin()
+        self._plain = PlainText(self._panel, self.views)
+
+    def leave(self) -> None:
+        """Leave the terminal to others, however it came to that; `end` has done so where it was reached."""
+        self._end_panel(last_frame=False)
+
+    def _end_panel(self, *, last_frame: bool = True) -> None:
+        """Let the last frame stand, and go on in plain text below it."""
+        panel, self._panel = self._panel, None
+        if panel is None:
+            return
+        self._plain = PlainText(self._prose, self.views)
+        try:
+            panel.end() if last_frame else panel.stop()
+        except Exception as error:
+            self._leave_out(panel, error)
+
     def _say(self, lines: Sequence[str]) -> None:
         if self._plain is not None:
             for line in lines:
-                self._plain.say(line)
+                self._plain.say(self.redact(line))
             self._plain.flush()
 
     def _write(self, kind: str, data: dict[str, Any]) -> None:
-        if self._ndjson is not None:
-            self._ndjson.write(kind, data)
-            self._ndjson.flush()
-
-
-def plan_line(schedules: Sequence[ExperimentPlan], options: Options) -> str:
-    """Return the PLAN line: how much there is to do, and each limit in force with where it came from."""
-    slots = sum(one.slots for one in schedules)
-    tasks = {len(one.task_ids) for one in schedules}
-    parts = [plural(slots, "attempt")]
-    if len(schedules) > 1 and len(tasks) == 1 and all(one.attempts == 1 for one in schedules):
-        parts.append(f"{plural(tasks.pop(), 'task')} × {plural(len(schedules), 'experiment')}")  # noqa: RUF001
-    else:
-        parts.append(plural(sum(len(one.task_ids) for one in schedules), "task"))
-    controls = options.controls
-    parts.append(f"concurrency {controls.task_concurrency} ({controls.concurrency_source})")
-    parts += [f"{name} {limit}" for name, limit in controls.provider_limits.items() if limit]
-    parts += [f"{printable(one.name)} ≤{one.max_concurrency}" for one in schedules if one.max_concurrency]
-    return "PLAN  " + SEPARATOR.join(parts)
+        for display in (self._ndjson, self._options.follower):
+            if display is not None:
+                display.write(kind, data)
+                display.flush()
 
 
 def _plan_data(one: ExperimentPlan) -> dict[str, Any]:

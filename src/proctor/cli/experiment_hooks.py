@@ -64,12 +64,15 @@ class ExperimentHooks:
         wait: LeaseWait,
         clock: Clock,
         tell: Callable[[str], None],
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._tell = tell
+        self._redact = redact
         self._owed: set[str] = set()
         """Experiments whose setup began and whose teardown has not run."""
         self._hooks = hooks
         self._leases = LeaseKeeping(hooks, leases, wait, clock, tell)
+        self.lease_holders = self._leases.holders
         self._teardowns = teardowns
         self._notes: dict[str, str] = {}
         self._project = project
@@ -95,7 +98,6 @@ class ExperimentHooks:
                 work = self._release(experiment, emit)
                 self._start(work, self._last_hurry, lambda _: emit(LeaseReleased(experiment)))
             case RunSetup(experiment):
-                self._owed.add(experiment)
                 work = self._set_up(experiment, emit)
                 broken: Callable[[str], None] = lambda why: emit(SetupEnded(experiment, _setup_failed(why)))  # noqa: E731
                 self._setups[experiment] = self._start(work, self._hurry, broken)
@@ -190,6 +192,7 @@ class ExperimentHooks:
         try:
             issue = await self._note_teardown(experiment)
             if issue is None:
+                self._owed.add(experiment)
                 issue = await self._call(self._hooks[experiment].setup, experiment, "experiment.setup_failed")
         except asyncio.CancelledError:
             issue = _setup_failed(INTERRUPTED)
@@ -214,11 +217,11 @@ class ExperimentHooks:
         return None
 
     async def _tear_down(self, experiment: str, emit: Emit) -> None:
-        self._owed.discard(experiment)
         hook = self._hooks[experiment].teardown
-        if hook is None:
+        if hook is None or experiment not in self._owed:
             emit(TeardownEnded(experiment))
             return
+        self._owed.discard(experiment)
         work = self._call(hook, experiment, "experiment.teardown_failed")
         try:
             issue = await shielded(work, None, self._last_hurry, HURRIED_TEARDOWN_SECONDS)
@@ -247,16 +250,17 @@ class ExperimentHooks:
         if hook is None:
             return None
         try:
-            variables = {"PROCTOR_EXPERIMENT": experiment}
-            if (key := self._leases.key(experiment)) is not None:
-                variables["PROCTOR_LEASE_KEY"] = key
+            key = self._leases.key(experiment)
+            variables = {"PROCTOR_EXPERIMENT": experiment} | ({} if key is None else {"PROCTOR_LEASE_KEY": key})
             end = await run_teardown(hook, self._project, variables)
         except Exception as error:
-            return issue_of(code, f"hook `{hook.path}`: {describe(error)}")
-        log.info("hook %s of %s took %.1f s\n%s", hook.path, experiment, end.seconds, end.output)
+            return issue_of(code, self._redact(f"hook `{hook.path}`: {describe(error)}"))
+        log.info("hook %s of %s took %.1f s\n%s", hook.path, experiment, end.seconds, end.shown)
+        if end.shown != end.output:
+            log.debug("all of it:\n%s", end.output)
         if end.problem is None:
             return None
-        said = end.output.strip().rpartition("\n")[2].strip()
+        said = self._redact(end.output).strip().rpartition("\n")[2].strip()
         return issue_of(code, f"hook `{hook.path}`: {end.problem}" + (f"; it said last: {said[:200]}" if said else ""))
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
 
 from proctor.cli.exits import Exit, exit_of_signal
 from proctor.cli.streams import write_at_once
@@ -27,6 +28,9 @@ class Interrupts:
     With `signals` it takes those of the process while `taken` is entered, which is to be on the main thread; only then
     is the process ever left at once. `lines` is what is said then.
     """
+
+    begun_here: ClassVar[bool] = False
+    """Whether any invocation was begun in this process."""
 
     def __init__(self, *, signals: bool, owns_process: bool = False) -> None:
         self.signals = signals
@@ -50,7 +54,7 @@ class Interrupts:
 
     def taken(self) -> AbstractContextManager[None]:
         """Return the context in which signals are taken: from here on there is something to end in good order."""
-        self.begun = True
+        self.begun = Interrupts.begun_here = True
         return on_signals(self._signal, self._signal, self._leave) if self.signals else nullcontext()
 
     def attach(self, loop: Loop) -> None:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from proctor.errors import StoreError
 from proctor.model.events import LeaseGranted, LeaseRefused, RunEvent
-from proctor.runtime.clock import Clock
-from proctor.store.lease_info import Granted, Held, LeaseWait, Teardown, advice
+from proctor.runtime.clock import Clock, utc
+from proctor.store.lease_info import Granted, Held, LeaseInfo, LeaseWait, Teardown, advice
 from proctor.store.leases import Leases
 
 HEARTBEAT_SECONDS = 10.0
@@ -45,6 +45,8 @@ class LeaseKeeping:
         self._clock = clock
         self._tell = tell
         self._told: set[str] = set()
+        self.holders: dict[str, str] = {}
+        """Who holds what was asked for last, by key, in words."""
         self._keys: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
         self._kept: dict[str, str] = {}
@@ -78,6 +80,7 @@ class LeaseKeeping:
                 self._keep_alive()
                 emit(LeaseGranted(experiment))
                 return
+            self.holders[key] = _held_by(answer.info)
             if not said:
                 said = True
                 why = advice(answer.info, answer.life)
@@ -145,3 +148,8 @@ class LeaseKeeping:
                 continue
             if lost:
                 self._tell("a lease was recovered by somebody while this process was at work")
+
+
+def _held_by(info: LeaseInfo) -> str:
+    run = f"run {info.run}, " if info.run else ""
+    return f"{run}{info.holder} since {utc(info.started_at):%H:%M} UTC"

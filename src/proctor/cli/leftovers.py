@@ -20,11 +20,15 @@ from proctor.runtime.redact import Redactor
 SANDBOXES_SHOWN = 20
 
 
-def sandbox_lines(left: Sequence[tuple[str, str]], rooms: Mapping[str, Room]) -> list[str]:
-    """Return what to say about sandboxes that are not known to be gone, each given with its experiment."""
+def sandbox_lines(left: Sequence[tuple[str, str]], rooms: Mapping[str, Room], *, removed: int = 0) -> list[str]:
+    """Return what to say about sandboxes that are not known to be gone, each given with its experiment.
+
+    `removed` is how many went at an interrupt; where there were none, nothing is said of any.
+    """
     if not left:
-        return []
-    lines = [f"warning: {plural(len(left), 'sandbox', 'sandboxes')} may be left:"]
+        return [f"{plural(removed, 'sandbox', 'sandboxes')} removed"] if removed else []
+    gone = f", {removed:,} removed" if removed else ""
+    lines = [f"warning: {plural(len(left), 'sandbox', 'sandboxes')} may be left{gone}:"]
     for sandbox, experiment in left[:SANDBOXES_SHOWN]:
         provider = rooms[experiment].resolved.provider
         # Optional for a provider: a command with `{}` in the place of the id.

@@ -40,12 +40,18 @@ COMPLETE_VARIABLE = "_PROCTOR_COMPLETE"
 
 COMMANDS: dict[str, str] = {
     "run": "Run one experiment: a benchmark with a harness and a model.",
+    "launch": "Run several experiments from one file, under one set of limits.",
+    "exp": "Run experiments that are checked in as Python files, under experiments/ and evals/.",
     "plan": "Say what `run` would do, how long it would take and what it would cost.",
     "check": "Say whether a benchmark is gradeable, by running `oracle` and `nop` over it.",
+    "init": "Make a project with one working experiment and two tasks.",
+    "status": "Say what a running invocation is doing, from another terminal.",
     "show": "Print the results of a run from its journal.",
+    "accept": "Fill slots of a new run with reviewed attempts whose identity has changed.",
     "record": "Rebuild, check, export and clean the index over all journals.",
     "lease": "List, inspect and recover leases on shared state.",
-    "list": "List what is installed: benchmarks, harnesses, providers, graders, models.",
+    "list": "List what is installed, and the tasks and experiments of the project.",
+    "config": "Show the configuration in force and where it came from; explain its fields.",
 }
 """Every command with its one line of help; its module is imported only when it is used."""
 
@@ -90,7 +96,7 @@ HELP = click.RichHelpConfiguration(
     commands_table_column_types=["name", "help"],
     style_options_table_row_styles=None,
 )
-"""Two columns: what to type, and what it does."""
+"""Two columns: what to type, and what it does. Not given by `rich_config`, which imports rich for every start."""
 
 
 def _print_version(ctx: Context, param: click.Parameter, value: bool) -> None:
@@ -99,8 +105,7 @@ def _print_version(ctx: Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.rich_config(help_config=HELP)
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "rich_help_config": HELP})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
     help="Show the version and exit.",
@@ -152,14 +157,21 @@ def _end_with(error: BaseException) -> Exit:
     if isinstance(error, click.ClickException):
         return _say(*_of_click(error), Exit.USAGE)
     if isinstance(error, KeyboardInterrupt | Abort):
-        return _say("interrupted before anything was started", None, Exit.SIGINT)
+        interrupts = sys.modules.get("proctor.cli.interrupts")
+        begun = interrupts is not None and interrupts.Interrupts.begun_here
+        when = "at the very end: what was finished is kept" if begun else "before anything was started"
+        return _say(f"interrupted {when}", None, Exit.SIGINT)
     if isinstance(error, ProctorError) and not isinstance(error, InternalError):
         code = next((code for kind, code in _EXIT_OF if isinstance(error, kind)), Exit.INCOMPLETE)
         return _say(error.message, error.hint, code)
     import traceback  # noqa: PLC0415 - only for our own bugs
 
-    say("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
-    message = error.message if isinstance(error, InternalError) else describe(error)
+    from proctor.model.secrets import secrets_in  # noqa: PLC0415 - likewise
+    from proctor.runtime.redact import Redactor  # noqa: PLC0415 - likewise
+
+    redacted = Redactor(secrets_in(os.environ)).text
+    say(redacted("".join(traceback.format_exception(error)).rstrip("\n")), err=True)
+    message = redacted(error.message if isinstance(error, InternalError) else describe(error))
     hint = error.hint if isinstance(error, InternalError) else None
     return _say(
         f"internal: {message}", hint or "this is a bug of proctor; please report the lines above", Exit.INTERNAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import rich_click as click
@@ -28,7 +29,8 @@ def settle(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
         if isinstance(param, click.Option) and not param.is_flag
         for name in (*param.opts, *param.secondary_opts)
     }
-    positionals = sum(param.nargs for param in params if isinstance(param, click.Argument))
+    numbers = [param.nargs for param in params if isinstance(param, click.Argument)]
+    positionals = sum(numbers) if all(number >= 0 for number in numbers) else math.inf
     settled: list[str] = []
     given, place = 0, 0
     while place < len(args):

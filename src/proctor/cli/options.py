@@ -1,115 +1,19 @@
-"""Options that commands share, and how their values are read."""
+"""Options that commands share."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
 # (the types of click's decorators are partly unknown)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rich_click as click
 
-from proctor.config.load import parse_assignment
-from proctor.config.values import SECONDS_AT_MOST
+from proctor.cli.option_types import AMOUNT, COUNT, LEVELS, OpenRate, ProviderLimit, Rate, Seconds
+from proctor.config.assignments import parse_assignment
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class ProviderLimit(click.ParamType[tuple[str, int]]):
-    """`NAME=N`, as in `docker=8`; 0 is off."""
-
-    name = "name=n"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Return name and limit."""
-        name, equals, number = str(value).partition("=")
-        if not name or not equals or not number.isascii() or not number.isdigit():
-            self.fail(
-                f"`{value}` is not of the form NAME=N with a whole number (0 is off), such as local=8", param, ctx
-            )
-        return name, int(number)
-
-
-class OpenRate(click.ParamType[tuple[str, float]]):
-    """`NAME=RATE`, as in `modal=4`; 0 is off."""
-
-    name = "name=rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """Return name and rate."""
-        name, _, number = str(value).partition("=")
-        try:
-            rate = float(number)
-        except ValueError:
-            rate = math.nan
-        if not name or not 0 <= rate < math.inf:
-            self.fail(f"`{value}` is not of the form NAME=RATE with a number (0 is off), such as local=4", param, ctx)
-        return name, rate
-
-
-class Amount(click.ParamType[float]):
-    """A finite number above 0."""
-
-    name = "amount"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number."""
-        try:
-            amount = float(value)
-        except ValueError:
-            amount = math.nan
-        if not 0 < amount < math.inf:
-            self.fail(f"`{value}` is not a finite number above 0", param, ctx)
-        return amount
-
-
-class Count(click.ParamType[int]):
-    """A whole number of at least 1."""
-
-    name = "count"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        text = str(value)
-        if not text.isascii() or not text.isdigit() or int(text) < 1:
-            self.fail(f"`{value}` is not a whole number of at least 1", param, ctx)
-        return int(text)
-
-
-class Seconds(click.ParamType[float]):
-    """A finite number of seconds above 0."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds."""
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = math.nan
-        if not 0 < seconds < math.inf:
-            self.fail(f"`{value}` is not a finite number of seconds above 0", param, ctx)
-        if seconds > SECONDS_AT_MOST:
-            self.fail(f"`{value}` is above ten years, {SECONDS_AT_MOST:.0f} seconds", param, ctx)
-        return seconds
-
-
-class Rate(click.ParamType[float]):
-    """A share from 0 to 1."""
-
-    name = "rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the share."""
-        try:
-            rate = float(value)
-        except ValueError:
-            rate = math.nan
-        if not 0 <= rate <= 1:
-            self.fail(f"`{value}` is not a share from 0 to 1", param, ctx)
-        return rate
 
 
 def _task_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,11 +36,21 @@ def _assignments(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     return values
 
 
-COUNT = Count()
-AMOUNT = Amount()
-LEVELS = click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
+_CONFIG = click.option(
+    "--config", multiple=True, metavar="FILE",
+    help="A file like proctor.yaml, over that of the project. Repeatable, a later one wins.",
+)  # fmt: skip
+_SET = click.option(
+    "--set", "assignments", multiple=True, callback=_assignments, metavar="KEY=VALUE",
+    help="Set a field by its dotted path, such as model.base_url or benchmark.params.tasks. Repeatable.",
+)  # fmt: skip
 
 _SHARED: list[Callable[[Any], Any]] = [
+    _CONFIG,
+    click.option(
+        "--dry", "--dry-run", "dry", is_flag=True,
+        help="Only say what would be done, as `proctor plan` does; start and write nothing.",
+    ),
     click.option("--env", "provider", metavar="PROVIDER", help="Provider of the sandboxes (default: local)."),
     click.option(
         "--task-concurrency", "--max-concurrency", type=COUNT, metavar="N",
@@ -170,6 +84,10 @@ _SHARED: list[Callable[[Any], Any]] = [
         help="Only these tasks: whole ids, or last parts of ids where they are unique. Repeatable.",
     ),
     click.option(
+        "--tag", "tags", multiple=True, metavar="TAG",
+        help="Only tasks with this tag, and all tasks of experiments that have it. Repeatable: one of them is enough.",
+    ),
+    click.option(
         "--timeout", type=Seconds(), metavar="SECONDS",
         help="Limit of the agent phase of each try (default: none). Waiting is never counted. The whole try and the "
         "run have limits of their own: `--set timeout_seconds=...` and `--set runtime.timeout_seconds=...`.",
@@ -181,13 +99,11 @@ _SHARED: list[Callable[[Any], Any]] = [
     click.option("--results-dir", metavar="DIR", callback=_directory, help="Where results go (default: results)."),
     click.option("--run-name", metavar="NAME", help="A level of directories of your own above the run; may hold `/`."),
     click.option("--run-id", metavar="ID", help="Name of the run's directory (default: start time, UTC)."),
-    click.option(
-        "--set", "assignments", multiple=True, callback=_assignments, metavar="KEY=VALUE",
-        help="Set a field by its dotted path, such as model.base_url or benchmark.params.tasks. Repeatable.",
-    ),
+    _SET,
     click.option(
         "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto",
-        help="What the terminal shows; results are saved all the same (default: auto, which is plain for now).",
+        help="What the terminal shows; results are saved all the same (default: auto: a live panel, or plain text "
+        "where there is no terminal for it).",
     ),
     click.option(
         "--json", "as_json", is_flag=True,
@@ -198,10 +114,19 @@ _SHARED: list[Callable[[Any], Any]] = [
         help="Leave out result.json per attempt; above 10,000 attempts by itself.",
     ),
     click.option(
+        "--log-level", type=LEVELS, default="INFO", metavar="LEVEL",
+        help="What of the log the terminal shows: DEBUG, INFO, WARNING, ERROR or CRITICAL (default: INFO).",
+    ),
+    click.option(
         "--file-log-level", type=LEVELS, default="DEBUG", metavar="LEVEL",
-        help="What run.log keeps: DEBUG, INFO, WARNING, ERROR or CRITICAL (default: DEBUG).",
+        help="What run.log and try.log keep: DEBUG, INFO, WARNING, ERROR or CRITICAL (default: DEBUG).",
     ),
 ]  # fmt: skip
+
+
+def config_options(command: F) -> F:
+    """Give a command the options about the configuration alone."""
+    return _CONFIG(_SET(command))
 
 
 def shared_options(command: F) -> F:
@@ -233,3 +158,6 @@ def reuse_options(command: F) -> F:
     for option in reversed(_REUSE):
         command = option(command)
     return command
+
+
+__all__ = ["AMOUNT", "COUNT", "Rate", "config_options", "reuse_options", "shared_options"]

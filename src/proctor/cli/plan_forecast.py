@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from proctor.cli.resolve import Resolved
@@ -17,13 +18,19 @@ from proctor.core.limits import GateLimits
 from proctor.core.plan import RunPlan
 from proctor.core.schedule import ExperimentPlan
 from proctor.report.plan_page import PlannedExperiment, Prediction, Quantiles, SlotLine
-from proctor.store.history import History, read_history
+from proctor.store.history import BYTES_AT_MOST, History, read_history
+
+BYTES_OF_EACH = 1024 * 1024
+"""At least so much is read of the earlier runs of each of many experiments."""
 
 
-def history_of(plan: RunPlan, options: Options) -> History:
-    """Return what earlier runs of an experiment tell. Raises `UsageError` for a bad run name."""
+def history_of(plan: RunPlan, options: Options, experiments: int = 1) -> History:
+    """Return what earlier runs of one of so many experiments tell. Raises `UsageError` for a bad run name."""
     return read_history(
-        Path(options.controls.results_dir), experiment_dir_of(plan.experiment), run_name=options.run_name
+        Path(options.controls.results_dir),
+        experiment_dir_of(plan.experiment),
+        run_name=options.run_name,
+        bytes_at_most=max(BYTES_AT_MOST // experiments, BYTES_OF_EACH),
     )
 
 
@@ -96,7 +103,14 @@ def planned_experiment(one: Resolved, plan: RunPlan, history: History) -> Planne
         runs_before=len(history.runs),
         samples=len(history.all),
         tasks_known=sum(task.id in known for task in plan.tasks),
+        decisions=decisions_of([plan]),
     )
+
+
+def first_slots_of(plans: Sequence[RunPlan], most: int) -> Iterator[SlotLine]:
+    """Yield the first slots of each experiment, as many of all of them together as `most`."""
+    each = max(1, most // max(1, len(plans)))
+    return islice(chain.from_iterable(islice(slots_of([plan]), each) for plan in plans), most)
 
 
 def slots_of(plans: Sequence[RunPlan]) -> Iterator[SlotLine]:

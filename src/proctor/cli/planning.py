@@ -1,63 +1,128 @@
-"""From resolved experiments to plans: tasks are read and chosen, and it is looked up how long they took before."""
+"""From resolved experiments to plans: tasks are read and chosen; and how long those left took before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.run_writer import experiment_dir_of
-from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan, select
+from proctor.cli.sandbox_hooks import groups_of
+from proctor.cli.task_environments import check_environments
+from proctor.config.problems import Collected, ConfigErrors, reword
+from proctor.core.decided import what_is_left
+from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, check_tasks, plan, select
+from proctor.core.schedule import OnUnavailable
 from proctor.errors import NothingToRun, PluginLoadError, UsageError, describe
+from proctor.model.attempt import GradingMode
+from proctor.model.secrets import secrets_in
 from proctor.model.spec import Experiment, Task
+from proctor.report.wording import plural
 from proctor.store.history import read_history
 
 HISTORY_RUNS = 3
 HISTORY_BYTES = 4 * 1024 * 1024
-"""So much of earlier journals is read at the start of a run, to know which attempts are long: under 0.1 s."""
+"""So much of earlier journals is read at the start, to know which attempts are long: under 0.1 s."""
+HISTORY_BYTES_EACH = 64 * 1024
+"""At least so much is read for each of many experiments."""
+
+NAMES_SHOWN = 3
+
+T = TypeVar("T")
 
 
-async def plan_all(resolved: Sequence[Resolved], options: Options) -> list[RunPlan]:
-    """Read the tasks, choose among them and plan every experiment. Raises `UsageError` or `NothingToRun`."""
+class Planned(NamedTuple):
+    """The experiments that are run, the plan of each, and what the user should know of the others."""
+
+    resolved: list[Resolved]
+    plans: list[RunPlan]
+    notes: list[str]
+
+
+async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
+    """Read the tasks, choose among them and plan every experiment. Raises `UsageError` or `NothingToRun`.
+
+    Of several experiments those are left out that have none of the tasks that `--tasks` and `--tag` name; what is wrong
+    with several of them is said at once.
+    """
+    chosen = await _chosen(resolved, options)
     inputs: list[PlannedInput] = []
-    for one in resolved:
-        tasks = select(
-            await _tasks_of(one),
-            benchmark=one.experiment.benchmark.id,
-            ids=options.task_ids or None,
-            limit=options.limit,
-        )
-        one.make_graders(tasks)
-        facts = PluginFacts(
-            benchmark_version=one.benchmark.version,
-            harness_version=one.harness.version,
-            harness_name=one.harness.name,
-            grader_versions={task.grader.id: one.grader(task).version for task in tasks},
-            benchmark_isolated=one.benchmark.isolated_attempts,
-            harness_isolated=one.harness.isolated_attempts,
-            harness_needs_sandbox=one.harness.needs_sandbox,
-        )
-        inputs.append(PlannedInput(one.experiment, tasks, facts, _expected(one.experiment, tasks, options)))
-    return plan(inputs)
+    with _each_said(named=len(chosen) > 1) as say_of:
+        for one, tasks in chosen:
+            with say_of(one):
+                one.make_graders(tasks)
+                check_environments(one.provider, tasks)
+                inputs.append(PlannedInput(one.experiment, tasks, _facts(one, tasks), groups=_groups(one)))
+    kept = [one for one, _ in chosen]
+    out = [one.experiment.name for one in resolved if not any(one is other for other in kept)]
+    notes: list[str] = []
+    if out:
+        more = f" and {len(out) - NAMES_SHOWN} more" if len(out) > NAMES_SHOWN else ""
+        names = ", ".join(out[:NAMES_SHOWN])
+        notes.append(f"{plural(len(out), 'experiment')} left out that have none of the tasks asked for: {names}{more}")
+    return Planned(kept, plan(inputs), notes)
 
 
-def _expected(experiment: Experiment, tasks: Sequence[Task], options: Options) -> Sequence[float | None]:
-    """Return how long attempts of each task took in the newest runs of this experiment, for the order of starts."""
-    history = read_history(
-        Path(options.controls.results_dir),
-        experiment_dir_of(experiment),
-        run_name=options.run_name,
-        runs_at_most=HISTORY_RUNS,
-        bytes_at_most=HISTORY_BYTES,
+def with_durations(filled: Sequence[tuple[RunPlan, T]], options: Options) -> list[tuple[RunPlan, T]]:
+    """Return the plans with how long attempts of each task took before, where anything is left to execute.
+
+    Starts are ordered by it. It comes after the decisions on slots, since to read what nobody needs takes long.
+    """
+    return [(_with_durations(one, options, len(filled)), sources) for one, sources in filled]
+
+
+def _with_durations(one: RunPlan, options: Options, plans: int) -> RunPlan:
+    if what_is_left(one.schedule) is None:
+        return one
+    expected = _expected(one.experiment, one.tasks, options, HISTORY_BYTES // plans)
+    return replace(one, schedule=replace(one.schedule, expected_seconds=tuple(expected)))
+
+
+def _facts(one: Resolved, tasks: Sequence[Task]) -> PluginFacts:
+    return PluginFacts(
+        benchmark_version=one.benchmark.version,
+        harness_version=one.harness.version,
+        harness_name=one.harness.name,
+        grader_versions={task.grader.id: one.grader(task).version for task in tasks},
+        benchmark_isolated=one.benchmark.isolated_attempts,
+        harness_isolated=one.harness.isolated_attempts,
+        harness_needs_sandbox=one.harness.needs_sandbox,
+        gradable_without_sandbox=GradingMode.NONE in one.benchmark.gradings,
+        provider_reuses=one.provider.supports_reuse,
+        sandbox_lifetime_seconds=one.provider.lifetime_seconds,
+        credentials=frozenset({*one.secrets, *secrets_in(os.environ)}),
     )
-    return history.expected_seconds([task.id for task in tasks])
 
 
-async def _tasks_of(one: Resolved) -> list[Task]:
-    """Return the tasks of a benchmark; whatever it raises is said as its trouble. Raises `UsageError`."""
+def _groups(one: Resolved) -> dict[str, OnUnavailable]:
+    """Return what is done when the sandbox of a task group is of no use, by the name of the group."""
+    return {name: group.on_unavailable for name, group in one.groups.items()}
+
+
+async def tasks_of(one: Resolved) -> list[Task]:
+    """Return the tasks that an experiment is about, of which `--tasks` and `--limit` choose; they are read once.
+
+    Whatever its benchmark raises is said as its trouble. Raises `UsageError` or `NothingToRun`.
+    """
+    if one.tasks is None:
+        first = one.like or one
+        if first.tasks is None:
+            await _read(first)
+        one.tasks, one.groups = first.tasks, first.groups
+    tasks = one.tasks or []
+    return list(tasks if one.choose is None else one.choose(tasks))
+
+
+async def _read(one: Resolved) -> None:
+    """Read what the benchmark of an experiment has."""
     try:
-        return list(await one.benchmark.tasks())
+        one.tasks = list(await one.benchmark.tasks())
+        one.groups = groups_of(one.benchmark)
     except (UsageError, NothingToRun):
         raise
     except Exception as error:
@@ -66,3 +131,103 @@ async def _tasks_of(one: Resolved) -> list[Task]:
             f"benchmark `{name}` cannot tell its tasks: {describe(error)}",
             hint="the benchmark, or its data, is at fault",
         ) from error
+
+
+async def _chosen(resolved: Sequence[Resolved], options: Options) -> list[tuple[Resolved, list[Task]]]:
+    """Return the experiments with the tasks chosen for each."""
+    read: list[tuple[Resolved, list[Task]]] = []
+    with _each_said(named=len(resolved) > 1) as say_of:
+        for one in resolved:
+            with say_of(one):
+                tasks = await tasks_of(one)
+                if tasks or one.choose is None:
+                    check_tasks(tasks, one.experiment.benchmark.id)
+                    read.append((one, tasks))
+    if not read:
+        raise NothingToRun("no experiment has a task left", hint="`proctor list tasks` lists all")
+    if options.tags:
+        read = _tagged(read, frozenset(options.tags))
+    names: Sequence[str] | None = options.task_ids or None
+    if names is None or len(read) == 1:
+        return [(one, _select(one, tasks, names, options.limit)) for one, tasks in read]
+    found: list[tuple[Resolved, list[Task]]] = []
+    matched: set[str] = set()
+    for one, tasks in read:
+        there = _names(tasks)
+        own = [name for name in names if name in there]
+        matched.update(own)
+        if own:
+            found.append((one, _select(one, tasks, own, options.limit)))
+    unknown = [name for name in names if name not in matched]
+    if unknown:
+        # An experiment says what is near, one with a match if there is one: else nothing is to run at all.
+        one, _ = found[0] if found else read[0]
+        tasks = await tasks_of(one)
+        _select(one, tasks, [*(name for name in names if found and name in _names(tasks)), *unknown], None)
+    return found
+
+
+def _tagged(read: list[tuple[Resolved, list[Task]]], tags: frozenset[str]) -> list[tuple[Resolved, list[Task]]]:
+    """Return what has one of the tags: whole experiments, and of others the tasks. Raises `NothingToRun`."""
+    found = [
+        (one, tasks if tags.intersection(one.experiment.tags) else [each for each in tasks if tags & {*each.tags}])
+        for one, tasks in read
+    ]
+    kept = [(one, tasks) for one, tasks in found if tasks]
+    if not kept:
+        words = ", ".join(f"`{tag}`" for tag in sorted(tags))
+        raise NothingToRun(f"no task and no experiment has the tag {words}", hint="`proctor list` shows the tags")
+    return kept
+
+
+@contextmanager
+def _each_said(*, named: bool) -> Generator[Callable[[Resolved], AbstractContextManager[None]]]:
+    """Let what is wrong with one experiment wait until all were looked at; then it is raised, all of it at once.
+
+    With `named` it is said which experiment it is about.
+    """
+    found = Collected()
+    nothing: list[NothingToRun] = []
+
+    @contextmanager
+    def say_of(one: Resolved) -> Generator[None]:
+        try:
+            with found.gather():
+                try:
+                    yield
+                except UsageError as error:
+                    if named and not isinstance(error, ConfigErrors):
+                        reword(error, lambda text: f"{one.experiment.name}: {text}")
+                    raise
+        except NothingToRun as error:
+            if named:
+                reword(error, lambda text: f"{one.experiment.name}: {text}")
+            nothing.append(error)
+
+    yield say_of
+    found.raise_any()
+    if nothing:
+        raise nothing[0]
+
+
+def _select(one: Resolved, tasks: Sequence[Task], names: Sequence[str] | None, limit: int | None) -> list[Task]:
+    return select(tasks, benchmark=one.experiment.benchmark.id, ids=names, limit=limit)
+
+
+def _names(tasks: Sequence[Task]) -> set[str]:
+    """Return the names that tasks can be chosen by: whole ids, and their last parts."""
+    return {name for task in tasks for name in (task.id, task.id.rpartition("/")[2])}
+
+
+def _expected(
+    experiment: Experiment, tasks: Sequence[Task], options: Options, bytes_at_most: int
+) -> Sequence[float | None]:
+    """Return how long attempts of each task took in the newest runs of this experiment, for the order of starts."""
+    history = read_history(
+        Path(options.controls.results_dir),
+        experiment_dir_of(experiment),
+        run_name=options.run_name,
+        runs_at_most=HISTORY_RUNS,
+        bytes_at_most=max(bytes_at_most, HISTORY_BYTES_EACH),
+    )
+    return history.expected_seconds([task.id for task in tasks])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from proctor.cli.controls import resolve_controls
-from proctor.cli.resolve import Resolved, Typed, resolve_experiment
+from proctor.cli.controls import Controls
+from proctor.cli.entry import Declarations, open_project, resolve_declared
+from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
-from proctor.cli.saved_work import reusing_of
+from proctor.cli.saved_work import Reusing, reusing_of
+from proctor.config.declare import declare
+from proctor.config.layers import Layer, Level, Source
 from proctor.config.load import validate
+from proctor.config.project import Project
 from proctor.config.schema import Config, ExecutionConfig, RuntimeConfig
 from proctor.config.values import Count
 from proctor.core.reuse import Rerun
@@ -22,17 +26,21 @@ from proctor.errors import NothingToRun, UsageError
 Named = str | Mapping[str, Any]
 """A plugin by its id, or with its parameters as `{"id": ..., "params": {...}}`."""
 
+CALL = Source(Level.DECLARED, "the call")
+"""Where the arguments of a call come from."""
 
-class _Call(Config):
+
+class Call(Config):
     """What a call asks for beside the experiment."""
 
-    tasks: tuple[str, ...] | None
-    limit: Count | None
-    run_name: str | None
-    run_id: str | None
-    progress: Literal["auto", "plain", "none"]
-    fail_under: Annotated[float, Field(ge=0, le=1)] | None
-    reuse: bool | str = False
+    tasks: tuple[str, ...] | None = None
+    limit: Count | None = None
+    tag: tuple[str, ...] | None = None
+    run_name: str | None = None
+    run_id: str | None = None
+    progress: Literal["auto", "plain", "none"] = "none"
+    fail_under: Annotated[float, Field(ge=0, le=1)] | None = None
+    reuse: bool | str | None = None
     rerun: Rerun | None = None
 
 
@@ -44,77 +52,87 @@ def prepare(
     *,
     execution: Mapping[str, Any],
     runtime: Mapping[str, Any],
+    config: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     **call: Any,
 ) -> tuple[Resolved, Options]:
     """Return the experiment with its plugins, and what is asked for beside it; None stands for what was not given.
 
-    Raises `UsageError`, which lists what is wrong.
+    It is declared in the project that the current directory is in, over the files of `config`. Raises `UsageError`,
+    which lists what is wrong.
     """
-    asked = validate(_Call, call, what="arguments")
+    asked = checked_call(call)
+    layer = fields_layer(benchmark, harness, model, fields)
+    name = "/".join(str(layer.tree[part]["id"]) for part in ("benchmark", "harness", "model") if part in layer.tree)
+
+    def declares(project: Project) -> Declarations:
+        return Declarations(
+            [declare(project, name, [layer])],
+            section_layers(ExecutionConfig, "execution", execution),
+            section_layers(RuntimeConfig, "runtime", runtime),
+        )
+
+    [resolved], controls = resolve_declared(open_project({"config": config_files(config)}), declares)
+    reusing = reusing_of(asked.reuse or False, asked.rerun, checkpoint_resume=controls.checkpoint_resume)
+    return resolved, call_options(asked, controls, reusing)
+
+
+def checked_call(call: Mapping[str, Any]) -> Call:
+    """Return what a call asks for beside experiments, validated. Raises `UsageError` or `NothingToRun`."""
+    asked = validate(Call, call, what="arguments")
     if asked.tasks is not None and not asked.tasks:
         raise NothingToRun("`tasks` is empty: no task was named", hint="leave it out to run all of them")
-    assignments = (
-        *_assignments("execution", ExecutionConfig, execution),
-        *_assignments("runtime", RuntimeConfig, runtime),
-    )
-    resolved = _resolve(benchmark, harness, model, fields, assignments)
-    controls = resolve_controls(
-        assignments,
-        task_concurrency=execution.get("task_concurrency"),
-        provider_limits=(),
-        results_dir=None,
-        models=[resolved.experiment.model] if resolved.experiment.model else [],
-        providers=[resolved.provider],
-    )
-    options = Options(
+    return asked
+
+
+def call_options(asked: Call, controls: Controls, reusing: Reusing | None) -> Options:
+    """Return what a call asks of the session."""
+    return Options(
         controls=controls,
         task_ids=asked.tasks or (),
         limit=asked.limit,
+        tags=asked.tag or (),
         run_name=asked.run_name,
         run_id=asked.run_id,
         progress=asked.progress,
         fail_under=asked.fail_under,
-        reusing=reusing_of(asked.reuse, asked.rerun, checkpoint_resume=controls.checkpoint_resume),
+        reusing=reusing,
     )
-    return resolved, options
 
 
-def _resolve(
-    benchmark: Named, harness: Named, model: Named | None, fields: Mapping[str, Any], assignments: tuple[str, ...]
-) -> Resolved:
-    """Make the experiment and its plugins. Raises `UsageError`."""
-    tree = dict(fields)
-    ids: list[str | None] = []
+def config_files(config: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
+    """Return the files that a call names, one or several. Raises `UsageError`."""
+    try:
+        return [fspath(path) for path in ((config,) if isinstance(config, str | PathLike) else config)]
+    except TypeError as error:
+        raise UsageError(f"`config` must name files, not {config!r:.80}", hint='such as config="more.yaml"') from error
+
+
+def fields_layer(benchmark: Named, harness: Named, model: Named | None, fields: Mapping[str, Any]) -> Layer:
+    """Return the fields of an experiment as a layer. Raises `UsageError` for a part that has no id."""
+    tree = plain(fields)
     for name, given in (("benchmark", benchmark), ("harness", harness), ("model", model)):
-        if given is None or isinstance(given, str):
-            ids.append(given)
+        if given is None:
             continue
-        named: Any = given.get("id")
+        named: Any = given.get("id") if isinstance(given, Mapping) else given
         if not isinstance(named, str):
             raise UsageError(f"{name}: an `id` is missing", hint='give a text, or {"id": ..., "params": {...}}')
-        ids.append(named)
-        tree[name] = _plain(given)
-    if isinstance(environment := tree.get("environment"), str):
-        tree["environment"] = {"provider": environment}
-    named_benchmark, named_harness, named_model = ids
-    name = "/".join(filter(None, ids))
-    typed = Typed(cast("str", named_benchmark), cast("str", named_harness), named_model, _plain(tree), assignments)
-    return resolve_experiment(typed, name)
+        tree[name] = {"id": given} if isinstance(given, str) else plain(given)
+    return Layer(CALL, tree)
 
 
-def _plain(tree: Mapping[str, Any]) -> dict[str, Any]:
+def section_layers(schema: type[Config], section: str, values: Mapping[str, Any], source: Source = CALL) -> list[Layer]:
+    """Return what a call says of a section as layers; None is as good as nothing. Raises `UsageError`."""
+    given = {name: value for name, value in plain(values).items() if value is not None}
+    validate(schema, given, what=section)
+    return [Layer(source, given)] if given else []
+
+
+def plain(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tree whose mappings are dicts, whatever mappings they were: only those are merged."""
     return {name: _plain_value(value) for name, value in tree.items()}
 
 
-def _assignments(section: str, schema: type[Config], values: Mapping[str, Any]) -> list[str]:
-    """Return validated values of a section as they would be typed."""
-    given = {name: _plain_value(value) for name, value in values.items() if value is not None}
-    validate(schema, given, what=section)
-    return [f"{section}.{name}={json.dumps(value)}" for name, value in given.items()]
-
-
 def _plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return _plain(cast("Mapping[str, Any]", value))
+        return plain(cast("Mapping[str, Any]", value))
     return str(value) if isinstance(value, PurePath) else value

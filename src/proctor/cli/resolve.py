@@ -1,40 +1,32 @@
-"""From what was typed to plugins that are made and validated: everything that can be wrong is found here, at once."""
+"""From what was declared to plugins that are made and validated: all that can be wrong is found here, at once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
-from urllib.parse import parse_qsl
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel
-
+from proctor.cli.combinations import Facts, refuse_combinations
+from proctor.cli.resolve_config import configured
+from proctor.cli.resolve_hooks import ResolvedHooks, resolve_hooks
+from proctor.cli.resolve_parts import check_json, free, make, make_provider, model_spec, open_model
 from proctor.cli.resolve_try import grading_mode, kept_artifacts, time_limits
-from proctor.config.load import Tree, is_secret, merge, settled, split_assignments, validate
-from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig
-from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
-from proctor.model.secrets import secrets_in
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, ModelSpec, RetrySpec, Task
+from proctor.config.declared import Declared
+from proctor.config.layers import Layered
+from proctor.config.problems import Collected, placed
+from proctor.config.scalars import hidden_in, holds_variable
+from proctor.config.schema import ExecutionConfig, ExperimentConfig
+from proctor.errors import UsageError
+from proctor.model.spec import Component, EnvironmentSpec, Experiment, RetrySpec, Task
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
-from proctor.plugins.registry import Kind, check_made, load, names
-from proctor.runtime.redact import Redactor
-from proctor.store.lease_info import Teardown, checked_key
+from proctor.plugins.groups import Group
+from proctor.plugins.registry import Kind
+from proctor.store.lease_info import checked_key
 
-DEFAULT_MODEL_FAMILY = "openai"
+T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """What the command line says about one experiment: ids, and trees of fields in order of precedence."""
-
-    benchmark: str
-    harness: str
-    model: str | None
-    flags: Mapping[str, Any]
-    assignments: tuple[str, ...] = ()
-    timeout_multiplier: float | None = None
+ChooseTasks = Callable[[Sequence[Task]], Sequence[Task]]
 
 
 @dataclass(slots=True)
@@ -50,6 +42,21 @@ class Resolved:
     """What the user should know before it starts."""
     graders: dict[int, Grader] = field(default_factory=dict[int, Grader])
     """By the identity of the task's grader component: tasks that share one share the grader."""
+    choose: ChooseTasks | None = None
+    """Which of the benchmark's tasks are the experiment's, beside `--tasks` and `--limit`; default: all."""
+    tasks: list[Task] | None = None
+    """What the benchmark has, once it was read."""
+    like: Resolved | None = None
+    """The first experiment with the same benchmark, which reads its tasks and makes their graders for all of them."""
+    hooks: ResolvedHooks = field(default_factory=ResolvedHooks)
+    groups: Mapping[str, Group] = field(default_factory=dict[str, Group])
+    """The task groups of the benchmark, by name, once its tasks were read."""
+    secrets: Sequence[str] = ()
+    """Values of the variables that it was declared with; they are not to be written anywhere."""
+    reuse: bool | str | None = None
+    """What it says of earlier runs itself; None is what the command says."""
+    checkpoint_resume: bool | None = None
+    """Likewise, of work that was saved and not graded."""
 
     def grader(self, task: Task) -> Grader:
         """Return the grader of a task."""
@@ -59,174 +66,171 @@ class Resolved:
         """Make and validate the graders of all tasks. Raises `UsageError`."""
         for task in tasks:
             if id(task.grader) not in self.graders:
-                self.graders[id(task.grader)] = _make(Kind.GRADER, task.grader.id, task.grader.params)[0]
+                self.graders[id(task.grader)] = make(Kind.GRADER, task.grader.id, task.grader.params)[0]
 
 
-def resolve_experiment(typed: Typed, name: str) -> Resolved:
-    """Make one experiment and its plugins. Raises `UsageError`, which lists what is wrong."""
-    tree, sections = split_assignments(typed.assignments)
-    execution = validate(ExecutionConfig, sections["execution"], what="execution")
-    base: Tree = {"benchmark": {"id": typed.benchmark}, "harness": {"id": typed.harness}}
-    if typed.model is not None:
-        base["model"] = {"id": typed.model}
-    base = merge(merge(tree, base), typed.flags)
-    harness_class: Any = load(Kind.HARNESS, base["harness"]["id"])
-    notes: list[str] = []
-    if "model" in base and not harness_class.needs_model:
-        unused = base.pop("model").get("id", "its settings")
-        notes.append(f"harness `{base['harness']['id']}` uses no model: `{unused}` is left out of account")
-    config = validate(ExperimentConfig, base, what="experiment")
-    benchmark, benchmark_params = _make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params)
-    harness, harness_params = _make(Kind.HARNESS, config.harness.id, config.harness.params)
-    environment = EnvironmentSpec(provider=config.environment.provider, env=config.environment.env)
-    make_provider = load(Kind.PROVIDER, environment.provider)
-    with _making(Kind.PROVIDER, environment.provider, environment.env):
-        provider: Provider = make_provider()
-        check_made(Kind.PROVIDER, environment.provider, provider)
-        refused = provider.refuse(environment)
-    if refused is not None:
-        raise UsageError(
-            f"provider `{provider.name}` cannot make this environment: {refused}", hint="change the environment"
+def resolve_all(declared: Sequence[Declared]) -> list[Resolved]:
+    """Make all experiments and their plugins. Raises one `UsageError` that lists everything wrong with any of them."""
+    resolved: list[Resolved] = []
+    wrong = Collected()
+    for one in declared:
+        with wrong.gather():
+            resolved.append(resolve(one, what=f"experiment `{one.name}`" if len(declared) > 1 else "experiment"))
+    wrong.raise_any()
+    providers: dict[str, Provider] = {}
+    for one in resolved:  # experiments at one provider share what it keeps, and finalize it once
+        one.provider = providers.setdefault(one.experiment.environment.provider, one.provider)
+    share_benchmarks(resolved)
+    return resolved
+
+
+def share_benchmarks(resolved: Sequence[Resolved]) -> None:
+    """Let experiments with the same benchmark and the same parameters share it, so that it is read once."""
+    first: dict[tuple[str, str], Resolved] = {}
+    for one in resolved:
+        benchmark = one.experiment.benchmark
+        params = json.dumps(benchmark.params, sort_keys=True)
+        other = first.setdefault((benchmark.id, params), one)
+        if other is not one:
+            one.like, one.benchmark, one.graders = other, other.benchmark, other.graders
+
+
+def resolve(declared: Declared, what: str = "experiment", *, with_model: bool = True) -> Resolved:
+    """Make one experiment and its plugins, its model only on demand: that may want a credential.
+
+    Raises `UsageError`, which lists what is wrong.
+    """
+    config, execution, notes = configured(declared, what)
+    parts = _made(config, declared.fields)
+    fields = declared.fields
+    hooks = ResolvedHooks()
+    experiment = Experiment(declared.name, parts.benchmark, parts.harness)
+    wrong = Collected()
+    with wrong.gather():
+        facts = Facts(config, execution, parts.provider, parts.benchmark_plugin, parts.harness_plugin, fields)
+        refuse_combinations(facts, declared.execution)
+    with wrong.gather():
+        paths = {name: getattr(config, name) for name in ("setup", "teardown", "sandbox_setup", "sandbox_teardown")}
+        hooks = resolve_hooks(
+            declared.name, paths, declared.hooks, declared.project, at=lambda name: fields.source_of((name,))
         )
-    if config.sandbox_reuse and not provider.supports_reuse:
-        raise UsageError(f"provider `{provider.name}` cannot reuse sandboxes", hint="leave `sandbox_reuse` out")
-    experiment = Experiment(
-        name=name,
-        benchmark=Component(config.benchmark.id, benchmark_params),
-        harness=Component(config.harness.id, harness_params),
-        model=_model_spec(config.model, config.harness.id, harness),
-        environment=environment,
-        attempts=config.attempts,
+    with wrong.gather():
+        experiment = _experiment(declared, config, execution, parts)
+    wrong.raise_any()
+    experiment = replace(experiment, **hooks.paths, code=hooks.code)
+    resolved = Resolved(
+        experiment,
+        parts.benchmark_plugin,
+        parts.harness_plugin,
+        parts.provider,
+        notes=notes,
+        choose=declared.choose,
+        hooks=hooks,
+        secrets=sorted({*hidden_in([layer.tree for layer in fields.layers]), *declared.secrets}),
+        reuse=declared.reuse,
+        checkpoint_resume=declared.checkpoint_resume,
+    )
+    if experiment.model is not None and with_model:
+        resolved.model = open_model(experiment.model, fields)
+    return resolved
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The plugins of an experiment, and what they were made of."""
+
+    benchmark: Component
+    benchmark_plugin: Benchmark
+    harness: Component
+    harness_plugin: Harness
+    environment: EnvironmentSpec
+    provider: Provider
+
+
+def _made(config: ExperimentConfig, fields: Layered) -> _Made:
+    """Make benchmark, harness and provider. Raises `UsageError`, which lists what is wrong with any of them."""
+    wrong = Collected()
+    benchmark: tuple[Any, Mapping[str, Any]] = (None, {})
+    harness: tuple[Any, Mapping[str, Any]] = (None, {})
+    provider: Any = None
+    environment = EnvironmentSpec(
+        provider=config.environment.provider, env=config.environment.env, proxy=config.environment.proxy
+    )
+    with wrong.gather():
+        benchmark = make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params, fields, "benchmark")
+    with wrong.gather():
+        harness = make(Kind.HARNESS, config.harness.id, config.harness.params, fields, "harness")
+    with wrong.gather():
+        provider = make_provider(environment, fields)
+    wrong.raise_any()
+    return _Made(
+        Component(config.benchmark.id, benchmark[1]),
+        benchmark[0],
+        Component(config.harness.id, harness[1]),
+        harness[0],
+        environment,
+        provider,
+    )
+
+
+def _experiment(declared: Declared, config: ExperimentConfig, execution: ExecutionConfig, parts: _Made) -> Experiment:
+    """Return an experiment but for its hooks. Raises `UsageError`."""
+    fields = declared.fields
+    flags = free(config.flags)
+    check_json(flags, "flags", lambda path: fields.source_of(("flags", *path)))
+    return Experiment(
+        name=declared.name,
+        benchmark=parts.benchmark,
+        harness=parts.harness,
+        model=model_spec(config.model, config.harness.id, parts.harness_plugin, fields),
+        environment=parts.environment,
+        attempts=_stated(config, execution, "attempts"),
         max_concurrency=config.max_concurrency,
-        grading=grading_mode(config, benchmark),
-        limits=time_limits(config, execution, typed.timeout_multiplier),
+        grading=_placed(fields, "grading", lambda: grading_mode(config, parts.benchmark_plugin)),
+        limits=time_limits(config, execution),
         retry=_retry(config, execution),
         early_exit=config.early_exit,
         budget_usd=config.budget,
         expected_cost_usd=config.expected_cost_per_attempt,
         stop_on_repeated=config.stop_on_repeated,
-        setup=config.setup,
-        teardown=config.teardown,
-        shared_state_key=config.shared_state.key if config.shared_state else None,
+        shared_state_key=_placed(fields, "shared_state", lambda: _key(config, fields)),
         sandbox_reuse=config.sandbox_reuse,
-        flags=settled(config.flags),
-        artifacts=kept_artifacts(config),
+        flags=flags,
+        artifacts=_placed(fields, "artifacts", lambda: kept_artifacts(config)),
+        directory=declared.directory,
+        tags=config.tags,
+        labels=config.labels,
     )
-    _check_hooks(experiment)
-    resolved = Resolved(experiment, benchmark, harness, provider, notes=notes)
-    if experiment.model is not None:
-        resolved.model = open_model(experiment.model)
-    return resolved
 
 
-def _model_spec(config: ModelConfig | None, harness_id: str, harness: Harness) -> ModelSpec | None:
-    if config is None:
-        if harness.needs_model:
-            raise UsageError(
-                f"harness `{harness_id}` needs a model",
-                hint=f"give one: `proctor run BENCHMARK {harness_id} MODEL`, such as `mock/echo`",
-            )
+def _stated(config: ExperimentConfig, execution: ExecutionConfig, name: str) -> Any:
+    """Return what an experiment says, or else what holds for those that say nothing."""
+    return getattr(config if name in config.model_fields_set else execution, name)
+
+
+def _placed(fields: Layered, name: str, make_value: Callable[[], T]) -> T:
+    """Return a value; an error about it says where the field was written."""
+    with placed(fields.source_of((name,))):
+        return make_value()
+
+
+def _key(config: ExperimentConfig, fields: Layered) -> str | None:
+    if config.shared_state is None:
         return None
-    if config.base_url is not None and _holds_credential(config.base_url):
+    written: Any = fields.tree["shared_state"]
+    if isinstance(written, Mapping) and holds_variable(cast("Mapping[str, Any]", written).get("key")):
         raise UsageError(
-            f"model `{config.id}`: model.base_url holds a user name, password or key",
-            hint="leave it out of the address and give it as model.api_key (an `@` of a path is written `%40`)",
+            "`shared_state.key` holds the value of a variable, which is written nowhere, and the key is shown to all",
+            hint="write the key out",
         )
-    return ModelSpec(
-        config.id,
-        config.base_url,
-        config.api_key,
-        config.identity,
-        settled(config.params),
-        config.max_connections,
-        config.requests_per_minute,
-    )
-
-
-def _check_hooks(experiment: Experiment) -> None:
-    """Refuse hooks that name no function and keys that cannot be told apart, before anything starts."""
-    for name, path in (("setup", experiment.setup), ("teardown", experiment.teardown)):
-        if path is not None:
-            try:
-                Teardown(path)
-            except UsageError as error:
-                raise UsageError(
-                    f"{name} `{path}` is not of the form package.module:function", hint=error.hint
-                ) from None
-    if experiment.shared_state_key is not None:
-        checked_key(experiment.shared_state_key)
+    return checked_key(config.shared_state.key)
 
 
 def _retry(config: ExperimentConfig, execution: ExecutionConfig) -> RetrySpec:
-    if execution.retry_min_delay_seconds > execution.retry_max_delay_seconds:
-        raise UsageError("execution.retry_min_delay_seconds is above retry_max_delay_seconds", hint="swap or raise one")
     return RetrySpec(
         execution.max_retries if config.max_retries is None else config.max_retries,
-        config.retry_pattern_list or execution.retry_pattern_list,
+        _stated(config, execution, "retry_pattern_list"),
         execution.retry_min_delay_seconds,
         execution.retry_max_delay_seconds,
         execution.retry_after_cap_seconds,
     )
-
-
-def _holds_credential(address: str) -> bool:
-    """Whether an address, which is written to plan.json, holds what must not be: `user:password@`, or `?key=...`."""
-    names = [name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)]
-    return "@" in address or any(map(is_secret, names))
-
-
-def open_model(spec: ModelSpec) -> Model:
-    """Make a model: by its family where the id has a known one in front (`mock/...`), else OpenAI-compatible."""
-    family = spec.id.partition("/")[0]
-    kind = family if family in names(Kind.MODEL) and "/" in spec.id else DEFAULT_MODEL_FAMILY
-    make_model = load(Kind.MODEL, kind)
-    with _making(Kind.MODEL, kind, {"api_key": spec.api_key, **spec.params}):
-        model: Model = make_model(spec)
-        check_made(Kind.MODEL, kind, model)
-        return model
-
-
-def _make(kind: Kind, name: str, params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """Return a plugin made with validated options, and the options as JSON with their defaults."""
-    make_plugin = load(kind, name)
-    options: BaseModel = validate(
-        make_plugin.options, settled(params, make_plugin.options), what=f"parameters of {kind.value} `{name}`"
-    )
-    with _making(kind, name, params):
-        plugin = make_plugin(options)
-        check_made(kind, name, plugin)
-        values = options.model_dump(mode="json")
-    odd = _not_finite(values)
-    if odd is not None:
-        raise UsageError(
-            f"parameters of {kind.value} `{name}`: `{odd}` is not a finite number",
-            hint="no result could be compared by it",
-        )
-    return plugin, values
-
-
-def _not_finite(value: Any, path: str = "") -> str | None:
-    """Return the path of a number in a JSON value that is infinite or NaN, if there is one."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return path
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-    elif isinstance(value, list):
-        items = enumerate(cast("list[Any]", value))
-    found = (_not_finite(inner, f"{path}.{key}" if path else str(key)) for key, inner in items)
-    return next(filter(None, found), None)
-
-
-@contextmanager
-def _making(kind: Kind, name: str, given: Mapping[str, Any]) -> Generator[None]:
-    """Turn what a plugin raises while it is made into a `PluginLoadError`, without the credentials in `given`."""
-    try:
-        yield
-    except ProctorError:
-        raise
-    except (Exception, SystemExit) as error:
-        said = Redactor(secrets_in(given)).text(describe(error))
-        raise PluginLoadError(
-            f"{kind.value} `{name}` cannot be made: {said}", hint="look at its parameters, or mend the plugin"
-        ) from error

@@ -24,16 +24,20 @@ LIMIT_FIELDS: Mapping[str, str] = {
 }
 """Fields of an experiment that limit a try, by what each becomes."""
 
+OF_EXECUTION = LIMIT_FIELDS.keys() & ExecutionConfig.model_fields.keys()
+"""Limits that `execution` has for experiments that say nothing of them."""
+
 TIGHTER = (GradingMode.REUSE, GradingMode.FRESH, GradingMode.NONE)
 """From the loosest to the tightest: the less the grader sees of what the agent did beside its work."""
 
 
-def time_limits(config: ExperimentConfig, execution: ExecutionConfig, multiplier: float | None = None) -> TimeLimits:
-    """Return the limits of a try, scaled; `multiplier` is that of the command line. Raises `UsageError`."""
-    factor = execution.timeout_multiplier if multiplier is None else multiplier
+def time_limits(config: ExperimentConfig, execution: ExecutionConfig) -> TimeLimits:
+    """Return the limits of a try, scaled. Raises `UsageError`."""
+    factor = execution.timeout_multiplier
     scaled: dict[str, float | None] = {}
     for field, limit in LIMIT_FIELDS.items():
-        seconds: float | None = getattr(config, field)
+        stands_for = execution if field in OF_EXECUTION and field not in config.model_fields_set else config
+        seconds: float | None = getattr(stands_for, field)
         if seconds is not None:
             seconds *= factor
             if not 0 < seconds <= SECONDS_AT_MOST:
@@ -42,7 +46,7 @@ def time_limits(config: ExperimentConfig, execution: ExecutionConfig, multiplier
                     hint="change it, or `--timeout-multiplier` (`execution.timeout_multiplier`)",
                 )
         scaled[limit] = seconds
-    return TimeLimits(**scaled)
+    return TimeLimits(**scaled, task_factor=factor)
 
 
 def grading_mode(config: ExperimentConfig, benchmark: Benchmark) -> GradingMode:

@@ -6,27 +6,45 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from proctor import __version__
 from proctor.cli.controls import Controls
 from proctor.cli.experiment_hooks import Hooks
+from proctor.cli.proxy import proxy_credentials, with_proxy
 from proctor.cli.resolve import Resolved
 from proctor.cli.run_writer import RunWriter
+from proctor.cli.sandbox_hooks import sandbox_hooks
 from proctor.cli.saved_attempt import checkpoint_in
 from proctor.cli.saved_work import Reusing
 from proctor.core.commands import StartTry
 from proctor.core.plan import RunPlan
+from proctor.core.task_limits import limits_of
 from proctor.errors import InternalError
-from proctor.model.events import RunStarted
+from proctor.model.events import Event, RunStarted
 from proctor.model.secrets import secrets_in
 from proctor.runtime.job import Checkpoint, Save, TryJob
 from proctor.runtime.lanes import Lane
 from proctor.store.codec import FORMAT_VERSION
-from proctor.store.lease_info import Teardown
 
 if TYPE_CHECKING:
     from proctor.store.record import Candidate
+
+
+class Follower(Protocol):
+    """Is shown what happens; what it raises ends the showing, not the run."""
+
+    def show(self, experiment: str, event: Event, at: float) -> None:
+        """Take an event that is on disk."""
+        ...
+
+    def write(self, kind: str, data: dict[str, Any]) -> None:
+        """Take what is no event: the plan, the receipt."""
+        ...
+
+    def flush(self) -> None:
+        """Know that nothing more comes for now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +59,21 @@ class Options:
     progress: str = "auto"
     as_json: bool = False
     attempt_files: bool = True
+    log_level: str = "INFO"
     file_log_level: str = "DEBUG"
     fail_under: float | None = None
     reusing: Reusing | None = None
     """What may be taken from earlier runs; None is nothing."""
+    own_reusing: Mapping[str, Reusing | None] = field(default_factory=dict[str, "Reusing | None"])
+    """What experiments say of that themselves, by name."""
+    tags: tuple[str, ...] = ()
+    """Only tasks, and experiments, that have one of them; empty is all."""
+    follower: Follower | None = None
+    """Gets what `--json` writes, as it comes."""
+
+    def reusing_of(self, experiment: str) -> Reusing | None:
+        """Return what may be taken from earlier runs of an experiment."""
+        return self.own_reusing.get(experiment, self.reusing)
 
 
 @dataclass(slots=True)
@@ -94,6 +123,9 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
     index = room.tasks[command.slot.task]
     task = room.plan.tasks[index]
     experiment = resolved.experiment
+    environment = task.environment or experiment.environment
+    if experiment.environment.proxy or environment.proxy:
+        environment = with_proxy(environment, os.environ)
     folder = room.writer.folder(command.slot, command.try_number)
     job = TryJob(
         attempt=command.attempt,
@@ -104,17 +136,19 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         grader=resolved.grader(task),
         grading=experiment.grading,
         provider=resolved.provider,
-        environment=task.environment or experiment.environment,
+        environment=environment,
         agent_sandbox=schedule.agent_sandbox[index],
-        limits=experiment.limits,
+        limits=limits_of(task, experiment.limits),
         model=resolved.model,
         flags=experiment.flags,
         labels=room.labels,
         retry=schedule.retry,
         lane=lanes[command.lane] if command.lane is not None else None,
+        log_level=room.writer.handler.level,
         artifacts=task.artifacts + experiment.artifacts,
         folder=folder,
         checkpoint=_checkpoint_of(room, command) if command.grading_only else None,
+        sandbox_hooks=sandbox_hooks(resolved, task),
     )
     return job, folder.save
 
@@ -135,8 +169,8 @@ def hooks_of(room: Room) -> Hooks:
     """Return the hooks of an experiment. Raises `UsageError` for a path that names no function."""
     experiment = room.resolved.experiment
     return Hooks(
-        setup=Teardown(experiment.setup) if experiment.setup else None,
-        teardown=Teardown(experiment.teardown) if experiment.teardown else None,
+        setup=room.resolved.hooks.setup,
+        teardown=room.resolved.hooks.teardown,
         run=room.writer.run_id,
         dispose_seconds=experiment.limits.dispose_seconds,
     )
@@ -145,7 +179,9 @@ def hooks_of(room: Room) -> Hooks:
 def secrets_of(resolved: Sequence[Resolved]) -> Iterator[str | None]:
     """Yield every value that must not be written: keys of models, and what stands under the name of a secret."""
     yield from secrets_in(os.environ)
+    yield from proxy_credentials(os.environ)
     for one in resolved:
+        yield from one.secrets
         experiment = one.experiment
         for tree in (
             experiment.environment.env,

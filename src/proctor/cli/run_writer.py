@@ -22,7 +22,7 @@ from proctor.store.folded_try import SavedWork
 from proctor.store.journal import Journal
 from proctor.store.layout import RunLayout, experiment_dir_name
 from proctor.store.log_file import LogFile
-from proctor.store.names import file_name, is_plain_file_name
+from proctor.store.names import component_name, file_name, is_plain_file_name
 from proctor.store.plain import NotEncodable, plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.store.reader import read_journal
@@ -116,7 +116,7 @@ class RunWriter:
             undo.callback(journal.close)
             handler = LogFile(layout.log)
             handler.setLevel(options.file_log_level)
-            handler.setFormatter(RedactingFormatter(redactor))
+            handler.setFormatter(RedactingFormatter(redactor, scope=True))
             logging.getLogger("proctor").addHandler(handler)
             opening = tuple((one, at) for one in (replace(event, run=layout.run_id), *filled))
             writer = cls(layout, journal, opening, attempt_files, handler)
@@ -143,6 +143,12 @@ class RunWriter:
     def directory(self) -> Path:
         """The directory of the run."""
         return self.layout.directory
+
+    def log(self, text: str) -> None:
+        """Write a line into the log of this run alone."""
+        record = logging.getLogger(__name__).makeRecord(__name__, logging.INFO, "", 0, text, (), None)
+        if record.levelno >= self.handler.level:
+            self.handler.handle(record)
 
     def append(self, event: Event, at: float) -> None:
         """Take an event into the journal's buffer and into the fold of its attempt."""
@@ -204,6 +210,8 @@ class RunWriter:
 
 def experiment_dir_of(experiment: Experiment) -> str:
     """Return the name of the directory that the runs of an experiment are in."""
+    if experiment.directory is not None:
+        return component_name(experiment.directory)
     model = experiment.model.id if experiment.model else None
     return experiment_dir_name(model, experiment.benchmark.id, experiment.harness.id)
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proctor.cli.run_writer import experiment_dir_of
+from proctor.cli.earlier_runs import group_of, left_out, open_record
 from proctor.cli.saved_attempt import is_intact, saved_attempt
+from proctor.cli.what_changed import Slot, name_changes
 from proctor.core.plan import RunPlan
-from proctor.core.reuse import NEW, Decided, Door, Kind, Rerun, changed, closed_by_early_exit, decide
+from proctor.core.reuse import NEW, Decided, Door, Kind, Rerun, closed_by_early_exit, decide
 from proctor.core.schedule import DecidedSlot, Filling
+from proctor.core.task_limits import as_limited, door_of_task
 from proctor.errors import UsageError
-from proctor.model.attempt import GradingMode, Verdict
+from proctor.model.attempt import Verdict
 from proctor.model.events import SlotFilled
-from proctor.model.spec import Experiment
-from proctor.store.layout import checked_run_id, run_name_levels
+from proctor.model.spec import Experiment, Task
+from proctor.store.layout import checked_run_id
 
 if TYPE_CHECKING:
     from proctor.cli.rooms import Options
     from proctor.store.record import Candidate, Record, Scope
-
-Slot = tuple[int, int]
-"""A slot of a plan: the place of its task, and its ordinal."""
 
 RUNS_SHOWN = 10
 
@@ -33,11 +32,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reusing:
-    """What an invocation may take from earlier runs: of one run, or the newest of each slot, and what it runs again."""
+    """What an invocation may take from earlier runs: of one run, or the newest of each slot, and what it runs again.
+
+    The newest is looked for among the runs of the same kind, or with `everything` in the whole record: that is how
+    experiments in Python are run (spec 04).
+    """
 
     run_id: str | None = None
     rerun: Rerun | None = None
     checkpoint_resume: bool = True
+    everything: bool = False
 
 
 Sources = Mapping[Slot, "Candidate"]
@@ -47,34 +51,45 @@ Filled = tuple[RunPlan, Sources]
 """A plan with what is done with each slot, and the saved attempts behind it."""
 
 
-def fill(plans: Sequence[RunPlan], options: Options, *, look: bool = False) -> list[Filled]:
+def fill(
+    plans: Sequence[RunPlan],
+    options: Options,
+    *,
+    look: bool = False,
+    tell: Callable[[str], object] = log.warning,
+) -> list[Filled]:
     """Return the plans with what is done with each slot; without `--reuse` every one of them is new.
 
-    With `look` nothing is written, not even to the record. Raises `UsageError` for a run id that is not there.
+    With `look` nothing is written, not even to the record. `tell` is told what is amiss with earlier runs, or with the
+    record of them. Raises `UsageError` for a run id that is not there.
     """
-    asked = options.reusing
-    if asked is None:
+    asked = [options.reusing_of(run_plan.experiment.name) for run_plan in plans]
+    if not any(asked):
         return [(run_plan, {}) for run_plan in plans]
-    from proctor.store.record import Record  # noqa: PLC0415 - runs that reuse nothing need no database
-    from proctor.store.record_errors import RecordError  # noqa: PLC0415
-
-    root, url = Path(options.controls.results_dir), options.controls.record_url
-    try:
-        record = Record.look(root, url) if look or not root.is_dir() else Record.open(root, url)
-    except RecordError as error:
-        log.warning("%s; the journals are read instead", error.message)
-        record = Record.look(root, url)
+    root = Path(options.controls.results_dir)
+    record = open_record(root, options.controls.record_url, look=look, tell=tell)
     with record:
-        return [
-            look_up(run_plan, record, group_of(run_plan.experiment, root, options.run_name), asked)
-            for run_plan in plans
-        ]
+        groups = [group_of(run_plan.experiment, root, options.run_name) for run_plan in plans]
+        for problem in left_out(record, None if any(one and one.everything for one in asked) else groups):
+            tell(f"{problem}; nothing is reused of what stands behind that")
+        named = [one.run_id if one else None for one in asked]
+        there = [name is not None and _has(group, name) for name, group in zip(named, groups, strict=True)]
+        found: list[Filled] = []
+        for run_plan, group, one, has_run in zip(plans, groups, asked, there, strict=True):
+            # Of several experiments some may be newer than the run that is named: they have nothing to reuse.
+            none = one is None or (one.run_id is not None and any(there) and not has_run)
+            found.append((run_plan, {}) if one is None or none else look_up(run_plan, record, group, one))
+        return found
+
+
+def _has(group: Path, run_id: str) -> bool:
+    return (group / run_id / "journal.jsonl").is_file()
 
 
 def slots_filled(run_plan: RunPlan, sources: Sources, results_dir: Path) -> Iterator[SlotFilled]:
     """Yield the event of each slot that a saved attempt fills, in plan order."""
     for (index, ordinal), decided in sorted(run_plan.decided.items()):
-        if decided.kind in (Kind.REUSE, Kind.ACCEPT):
+        if decided.kind in FILLED:
             source = sources[index, ordinal]
             yield SlotFilled(
                 attempt=source.attempt_id,
@@ -103,42 +118,42 @@ def reusing_of(reuse: bool | str, rerun: Rerun | None, *, checkpoint_resume: boo
     return Reusing(None if reuse is True else checked_run_id(reuse), rerun, checkpoint_resume)
 
 
-def group_of(experiment: Experiment, results_dir: Path, run_name: str | None) -> Path:
-    """Return the directory that the runs of an experiment are in."""
-    levels = () if run_name is None else run_name_levels(run_name)
-    return results_dir.joinpath(*levels, experiment_dir_of(experiment))
-
-
 def look_up(run_plan: RunPlan, record: Record, group: Path, asked: Reusing) -> Filled:
     """Return a plan with what is done with each slot, and the saved attempts behind it.
 
     Raises `UsageError` for a run id that is not there; it lists those there are.
     """
-    scope = _scope(record, group, asked.run_id)
+    scope = _scope(record, group, asked)
     slots: dict[str, Slot] = {}
     for index, task in enumerate(run_plan.tasks):
         own = run_plan.task_parts(task)
         for ordinal in range(run_plan.schedule.attempts):
             slots[run_plan.shared_identity.slot(own, ordinal)] = (index, ordinal)
-    door = _door(run_plan.experiment, asked)
+    door = door_of(run_plan.experiment, asked)
     found = record.candidates(slots, scope, enough=_is_plain)
     sources: dict[Slot, Candidate] = {}
     decided: dict[Slot, Decided] = {}
     for identity, slot in slots.items():
         candidates = found.get(identity)
         if candidates:
-            decided[slot], source = _decide(candidates, door, run_plan.experiment.grading)
+            decided[slot], source = _decide(candidates, door, run_plan.experiment, run_plan.tasks[slot[0]])
+            if source is not None and source.identity != identity and decided[slot].kind is Kind.REUSE:
+                decided[slot] = decided[slot]._replace(kind=Kind.ACCEPT)
             if source is not None:
                 sources[slot] = source
-    _name_changes(run_plan, record, scope, [slot for slot in slots.values() if slot not in decided], decided)
+    # What has changed is told against runs of the same kind: those of another model are of another experiment.
+    nearest = _scope_of(group) if asked.everything else scope
+    name_changes(run_plan, record, nearest, [slot for slot in slots.values() if slot not in decided], decided)
     if run_plan.experiment.early_exit:
         _close_solved(run_plan, decided, sources)
-    fillings = tuple(_filling(slot, one, sources) for slot, one in decided.items() if one.kind in _FILLED)
+    taken = (*FILLED, Kind.GRADE_ONLY)
+    fillings = tuple(_filling(slot, one, sources) for slot, one in decided.items() if one.kind in taken)
     schedule = replace(run_plan.schedule, decided=fillings)
     return replace(run_plan, schedule=schedule, decided=decided), sources
 
 
-_FILLED = (Kind.REUSE, Kind.GRADE_ONLY)
+FILLED = (Kind.REUSE, Kind.ACCEPT)
+"""What is done with slots that a saved attempt fills."""
 
 
 def _filling(slot: Slot, decided: Decided, sources: Mapping[Slot, Candidate]) -> DecidedSlot:
@@ -148,23 +163,31 @@ def _filling(slot: Slot, decided: Decided, sources: Mapping[Slot, Candidate]) ->
     return DecidedSlot(*slot, Filling.REUSED_PASSED if passed else Filling.REUSED)
 
 
-def _scope(record: Record, group: Path, run_id: str | None) -> Scope:
+def _scope_of(group: Path) -> Scope:
     from proctor.store.record import Scope  # noqa: PLC0415 - runs that reuse nothing need no database
 
-    if run_id is None:
-        return Scope(group=group)
-    if (group / run_id / "journal.jsonl").is_file():
-        return Scope(run=group / run_id)
-    there = [str(info.run_id) for info in record.runs(Scope(group=group))]
+    return Scope(group=group)
+
+
+def _scope(record: Record, group: Path, asked: Reusing) -> Scope:
+    from proctor.store.record import Scope  # noqa: PLC0415 - runs that reuse nothing need no database
+
+    if asked.run_id is None:
+        return Scope() if asked.everything else _scope_of(group)
+    if _has(group, asked.run_id):
+        return Scope(run=group / asked.run_id)
+    there = [str(info.run_id) for info in record.runs(_scope_of(group))]
     shown = ", ".join(there[:RUNS_SHOWN]) + (f" and {len(there) - RUNS_SHOWN} more" if len(there) > RUNS_SHOWN else "")
     raise UsageError(
-        f"there is no run `{run_id}` in {group}",
+        f"there is no run `{asked.run_id}` in {group}",
         hint=f"the runs there are {shown}" if there else "there are no runs there yet; leave `--reuse` out",
     )
 
 
-def _door(experiment: Experiment, asked: Reusing) -> Door:
+def door_of(experiment: Experiment, asked: Reusing | None = None) -> Door:
+    """Return how an experiment looks at what is saved: what is asked for, its limits and its patterns."""
     limits = experiment.limits
+    asked = asked or Reusing()
     return Door(
         rerun=asked.rerun,
         checkpoint_resume=asked.checkpoint_resume,
@@ -179,9 +202,12 @@ def _is_plain(candidate: Candidate) -> bool:
     return candidate.verdict in (Verdict.PASSED, Verdict.FAILED)
 
 
-def _decide(candidates: Sequence[Candidate], door: Door, grading: GradingMode) -> tuple[Decided, Candidate | None]:
+def _decide(
+    candidates: Sequence[Candidate], door: Door, experiment: Experiment, task: Task
+) -> tuple[Decided, Candidate | None]:
     """Decide on one slot; the files of a checkpoint are read only where it would be used."""
-    saved = [saved_attempt(candidate, grading) for candidate in candidates]
+    door = door_of_task(door, task, experiment.limits)
+    saved = [as_limited(saved_attempt(candidate, experiment.grading), door) for candidate in candidates]
     while True:
         decided = decide(saved, door)
         if decided.source is None:
@@ -192,22 +218,11 @@ def _decide(candidates: Sequence[Candidate], door: Door, grading: GradingMode) -
         saved[place] = replace(saved[place], intact=False)
 
 
-def _name_changes(
-    run_plan: RunPlan, record: Record, scope: Scope, slots: Sequence[Slot], decided: dict[Slot, Decided]
-) -> None:
-    """Say of slots for which nothing equal is saved what differs from what filled them last."""
-    names = {(run_plan.tasks[index].id, ordinal): (index, ordinal) for index, ordinal in slots}
-    for name, before in record.previous(names, scope).items():
-        index, _ = slot = names[name]
-        parts = {**run_plan.shared_identity.parts, **run_plan.task_parts(run_plan.tasks[index])}
-        decided[slot] = changed(parts, before.parts)
-
-
 def _close_solved(run_plan: RunPlan, decided: dict[Slot, Decided], sources: dict[Slot, Candidate]) -> None:
     for index in range(len(run_plan.tasks)):
         of_task = [(index, ordinal) for ordinal in range(run_plan.schedule.attempts)]
         passed = [
-            slot in sources and decided[slot].kind is Kind.REUSE and sources[slot].verdict == Verdict.PASSED
+            slot in sources and decided[slot].kind in FILLED and sources[slot].verdict == Verdict.PASSED
             for slot in of_task
         ]
         closed = closed_by_early_exit([decided.get(slot, NEW) for slot in of_task], passed)

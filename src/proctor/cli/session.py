@@ -9,36 +9,41 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
+from proctor.cli.beforehand import beforehand
+from proctor.cli.closing import ClosingOnce
 from proctor.cli.displays import Displays
+from proctor.cli.estimating import Estimator
 from proctor.cli.exits import Exit
 from proctor.cli.experiment_hooks import ExperimentHooks
 from proctor.cli.interrupts import Interrupts
 from proctor.cli.leftovers import missing_lines, sandbox_lines
+from proctor.cli.opening import Opening
 from proctor.cli.outcome import Outcome, exit_code
 from proctor.cli.plan_gates import limits_of
-from proctor.cli.planning import plan_all
+from proctor.cli.planning import plan_all, with_durations
+from proctor.cli.printed import printed_lines
+from proctor.cli.progress_writer import ProgressWriter
+from proctor.cli.proxy import proxy_note
 from proctor.cli.resolve import Resolved
-from proctor.cli.rooms import Options, Room, hooks_of, job_of, labels_of, run_started, secrets_of
-from proctor.cli.run_logs import OfInvocation, logging_of
-from proctor.cli.run_writer import RunWriter
-from proctor.cli.saved_work import Filled, Sources, fill, slots_filled
-from proctor.core.plan import RunPlan
+from proctor.cli.rooms import Options, Room, hooks_of, job_of, secrets_of
+from proctor.cli.run_logs import console_of, logging_of
+from proctor.cli.saved_work import Filled, fill
 from proctor.core.scheduler import Scheduler
-from proctor.errors import InternalError, StoreError, boundary, describe
-from proctor.model.attempt import GradingMode, Phase
-from proctor.model.ids import new_id, run_id_of
-from proctor.runtime.clock import SystemClock, utc
-from proctor.runtime.hurry import COURTESY_SECONDS
+from proctor.errors import InternalError, StoreError, describe
+from proctor.model.ids import new_id
+from proctor.model.project import project_directory
+from proctor.runtime.clock import SystemClock
+from proctor.runtime.log_scope import SHOWN
 from proctor.runtime.loop import Loop
+from proctor.runtime.publisher import Shown
 from proctor.runtime.redact import Redactor
 from proctor.runtime.sandbox_ledger import SandboxLedger
-from proctor.runtime.shield import shielded
 from proctor.runtime.watchdog import watching
-from proctor.store.coordination import coordination_path, project_directory
+from proctor.store.coordination import coordination_path
 from proctor.store.lease_info import LeaseWait
 from proctor.store.leases import Leases
 from proctor.store.owed_teardowns import OwedTeardowns
@@ -48,19 +53,19 @@ from proctor.store.record_publisher import RecordPublisher
 ATTEMPT_FILES_AT_MOST = 10_000
 """Above this many attempts result.json files are left out by themselves (spec 08 D8)."""
 
-CLOSE_SECONDS = 60.0
-"""How long a model or a provider may take to close what it shares between attempts."""
-
 log = logging.getLogger(__name__)
 
 
 class _Invocation:
     """What all runs of one invocation share."""
 
-    def __init__(self, resolved: Sequence[Resolved], options: Options, interrupts: Interrupts) -> None:
+    def __init__(
+        self, resolved: Sequence[Resolved], options: Options, interrupts: Interrupts, closing: ClosingOnce
+    ) -> None:
         self.resolved = resolved
         self.options = options
         self.interrupts = interrupts
+        self.closing = closing
         self.clock = SystemClock()
         self.redactor = Redactor(secrets_of(resolved))
         self.rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
@@ -73,37 +78,14 @@ class _Invocation:
     def open_rooms(self, plans: Sequence[Filled], open_runs: ExitStack, *, attempt_files: bool) -> None:
         """Make the run directories of all experiments, or of none; from then on the record follows them."""
         open_runs.callback(self.record.close)  # after the writers are closed
-        for one, (run_plan, saved) in zip(self.resolved, plans, strict=True):
-            try:
-                room = self._open_room(one, run_plan, saved, attempt_files=attempt_files)
-            except BaseException:
-                for opened in self.rooms.values():
-                    opened.writer.discard()
-                raise
+        opening = Opening(self.id, self.clock.wall(), self.options, self.redactor, self.record.publish)
+        planned = list(zip(self.resolved, plans, strict=True))
+        self.rooms.update(opening.rooms(planned, attempt_files=attempt_files))
+        for name, room in self.rooms.items():
             open_runs.callback(room.writer.close)
-            self.rooms[run_plan.experiment.name] = room
-            log.info("run %s of %s: %d slots", room.writer.run_id, run_plan.experiment.name, len(run_plan))
+            # Into its own log alone: among many runs the logs of all would be mostly about the others.
+            room.writer.log(f"run {room.writer.run_id} of {name}: {len(room.plan)} slots")
         self.record.start()
-
-    def _open_room(self, one: Resolved, run_plan: RunPlan, saved: Sources, *, attempt_files: bool) -> Room:
-        """Make the run directory of an experiment."""
-        at = self.clock.wall()
-        started = run_started(self.id, run_plan, run_id_of(utc(at)))
-        filled = slots_filled(run_plan, saved, Path(self.options.controls.results_dir))
-        writer = RunWriter.create(
-            run_plan,
-            self.options,
-            started,
-            at,
-            attempt_files=attempt_files,
-            redactor=self.redactor,
-            filled=filled,
-        )
-        writer.published = self.record.publish
-        writer.handler.addFilter(OfInvocation(self.id))
-        tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
-        labels = labels_of(self.id, writer.run_id, run_plan.experiment.name)
-        return Room(one, run_plan, tasks, writer, labels, saved)
 
     def hooks(self, rooms: Mapping[str, Room], tell: Callable[[str], None]) -> ExperimentHooks:
         """Return what carries out setup, teardown and leases."""
@@ -117,6 +99,7 @@ class _Invocation:
             wait=LeaseWait(limit) if limit else LeaseWait.default(on_terminal=sys.stderr.isatty()),
             clock=self.clock,
             tell=tell,
+            redact=self.redactor.text,
         )
 
     async def run(self, notes: Sequence[str]) -> Outcome:
@@ -124,19 +107,37 @@ class _Invocation:
 
         A bug of ours ends it as well: then what is known is summed up all the same, and `Outcome.bug` says so.
         """
+        writers = {name: room.writer for name, room in self.rooms.items()}
+        owns_process = self.interrupts.owns_process
+        displays = Displays(self.options, writers, self.clock, own_streams=owns_process)
+        displays.redact = self.redactor.text
+        console = console_of(self.id, self.options.log_level, self.redactor, displays.log_line)
+        with printed_lines() if owns_process else nullcontext(), console:
+            outcome = await self._show(displays, notes)
+        await displays.close(outcome, self.interrupts.unread_seconds)
+        return outcome
+
+    async def _show(self, displays: Displays, notes: Sequence[str]) -> Outcome:
+        """Run everything to its end, and show it."""
         rooms, writers = self.rooms, {name: room.writer for name, room in self.rooms.items()}
         schedules = [room.plan.schedule for room in rooms.values()]
-        displays = Displays(self.options, writers, self.clock, own_streams=self.interrupts.owns_process)
+        estimator = Estimator.of(rooms, self.options, displays.views, self.clock)
+        displays.estimate = estimator.estimate
         displays.plan(schedules, notes)
-        displays.show([(name, *event) for name, writer in writers.items() for event in writer.opening])
+        opening = [(name, *event) for name, writer in writers.items() for event in writer.opening]
+        displays.show(opening)
         outcome = Outcome(displays.views, writers, Exit.OK)
         loop = asyncio.get_running_loop()
-        beats = loop.create_task(displays.beat_forever())
         limit = self.options.controls.timeout_seconds
+        progress = ProgressWriter(self.id, rooms, displays.views, self.clock, estimator)
+        progress.time_limit_at = None if limit is None else self.clock.wall() + limit
+        beats = loop.create_task(
+            _together(displays.beat_forever(), progress.write_forever(), estimator.estimate_forever())
+        )
         timer = None if limit is None else loop.call_later(limit, self.interrupts.time_is_over, limit)
         try:
             try:
-                outcome.store_error = await self._run_loop(displays)
+                outcome.store_error = await self._run_loop(displays, progress)
             except Exception as error:
                 log.exception("a bug of proctor")
                 outcome.bug = error
@@ -149,62 +150,59 @@ class _Invocation:
             displays.settle(outcome)
             outcome.exit = exit_code(outcome, self.options.fail_under)
             displays.end(outcome, self.id, self._last_lines(outcome))
+            await progress.end(self.interrupts.unread_seconds())
         finally:
-            await self._close_shared(displays)
-        await displays.close(outcome, self.interrupts.unread_seconds)
+            displays.leave()
+            await self.closing.close(displays.note)
         return outcome
 
-    async def _run_loop(self, displays: Displays) -> StoreError | None:
+    async def _run_loop(self, displays: Displays, progress: ProgressWriter) -> StoreError | None:
         """Run the loop to its end; return the error that kept results from being written, if there was one."""
         rooms = self.rooms
         hooks = self.hooks(rooms, displays.note)
+
+        def show(batch: Sequence[Shown]) -> None:
+            displays.show(batch)
+            progress.estimator.take(batch)
+
+        scheduler = Scheduler(
+            [room.plan.schedule for room in rooms.values()],
+            limits_of(self.options.controls),
+            lambda: new_id(self.rng),
+            jitter=self.rng.random,
+        )
         loop = Loop(
-            scheduler=Scheduler(
-                [room.plan.schedule for room in rooms.values()],
-                limits_of(self.options.controls),
-                lambda: new_id(self.rng),
-                jitter=self.rng.random,
-            ),
+            scheduler=scheduler,
+            waits=displays.watch.begin(lambda now: scheduler.waiting(now=now)),
             prepare=lambda command: job_of(rooms[command.slot.experiment], command, hooks.lanes),
             runs={name: room.writer for name, room in rooms.items()},
-            show=displays.show,
+            show=show,
             clock=self.clock,
             redactor=self.redactor,
             hooks=hooks,
             grace_seconds=self.options.controls.cleanup_grace_seconds,
         )
         self.sandboxes = loop.sandboxes
+        progress.sight = displays.watch.sight = loop.sight
+        progress.waiting = displays.watch.waiting_by_experiment
+        displays.watch.retry_at = scheduler.retry_at
+        progress.retry_in = displays.watch.retry_in
+        displays.watch.holders = hooks.lease_holders
         self.interrupts.attach(loop)
         await loop.run()
         return loop.store_error
 
     def _last_lines(self, outcome: Outcome) -> list[str]:
         """Return what has to be done by hand: what is missing, what may be left behind."""
-        lines = sandbox_lines(self.sandboxes.left, self.rooms)
+        lines = sandbox_lines(self.sandboxes.left, self.rooms, removed=self.sandboxes.removed)
         if self.interrupts.asked and outcome.bug is None and outcome.store_error is None:
             lines += missing_lines(outcome.views, self.rooms, self.redactor)
         return lines
 
-    async def _close_shared(self, displays: Displays) -> None:
-        """Close models and providers; whatever they do, they hold the end no longer than their limit."""
-        limit = CLOSE_SECONDS
-        if self.interrupts.asked:
-            limit = min(limit, self.options.controls.cleanup_grace_seconds)
-        for one in self.resolved:
-            closing: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
-            if one.model is not None:
-                closing.append((f"model {one.model.spec.id}", one.model.close))
-            closing.append((f"provider {one.provider.name}", one.provider.finalize))
-            for what, close in closing:
-                try:
-                    await shielded(_guarded(close), limit, self.interrupts.hurry, COURTESY_SECONDS)
-                except Exception as error:
-                    displays.note(f"{what} could not be closed: {describe(error)}")
 
-
-async def _guarded(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with boundary(Phase.DISPOSE):
-        await close()
+async def _together(*forever: Coroutine[Any, Any, None]) -> None:
+    """Run what only ends by being cancelled; where one of them fails, the others go on."""
+    await asyncio.gather(*forever, return_exceptions=True)
 
 
 async def execute(resolved: Sequence[Resolved], options: Options, interrupts: Interrupts | None = None) -> Outcome:
@@ -213,38 +211,40 @@ async def execute(resolved: Sequence[Resolved], options: Options, interrupts: In
     Without `interrupts` the process is proctor's own, and its signals are taken. Raises `UsageError` or `NothingToRun`
     before anything is started, `StoreError` when a run cannot be made, `InternalError` for a bug of ours.
     """
-    plans = await plan_all(resolved, options)
     if interrupts is None:
         on_main_thread = threading.current_thread() is threading.main_thread()
         interrupts = Interrupts(signals=on_main_thread, owns_process=True)
-    invocation = _Invocation(resolved, options, interrupts)
+    closing = ClosingOnce(resolved, interrupts, options.controls.cleanup_grace_seconds)
+    try:
+        return await _execute(resolved, options, interrupts, closing)
+    finally:
+        await closing.close(log.warning)
+
+
+async def _execute(
+    resolved: Sequence[Resolved], options: Options, interrupts: Interrupts, closing: ClosingOnce
+) -> Outcome:
+    resolved, plans, left_out = await plan_all(resolved, options)
+    invocation = _Invocation(resolved, options, interrupts, closing)
     few = sum(len(one) for one in plans) <= ATTEMPT_FILES_AT_MOST
-    filled = fill(plans, options)
+    amiss: list[str] = []
+    filled = with_durations(fill(plans, options, tell=amiss.append), options)
     plans = [run_plan for run_plan, _ in filled]
-    with watching(asyncio.get_running_loop()), interrupts.taken(), logging_of(invocation.id), ExitStack() as open_runs:
+    notes = [*beforehand(resolved, plans), *(f"note: {text}" for text in left_out)]
+    if options.attempt_files and not few:
+        notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
+    notes += [f"warning: {text}" for text in amiss]
+    logs = logging_of(invocation.id, owns_process=interrupts.owns_process)
+    with watching(asyncio.get_running_loop()), interrupts.taken(), logs, ExitStack() as open_runs:
         try:
             invocation.open_rooms(filled, open_runs, attempt_files=options.attempt_files and few)
-            outcome = await invocation.run(_notes(resolved, plans, options, few=few))
+            if (proxy := proxy_note([one.experiment for one in resolved], os.environ)) is not None:
+                log.info("%s", proxy, extra=SHOWN)
+            outcome = await invocation.run(notes)
         finally:
             interrupts.end()
-        log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning)
+        log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning, extra=SHOWN)
         if outcome.bug is not None:
             where = ", ".join(str(room.writer.directory) for room in invocation.rooms.values())
             raise InternalError(describe(outcome.bug), hint=f"please report it, and keep {where}") from outcome.bug
         return outcome
-
-
-def _notes(resolved: Sequence[Resolved], plans: Sequence[RunPlan], options: Options, *, few: bool) -> list[str]:
-    """Return what the user should know before it starts."""
-    warnings = [
-        one.provider.warning for one, run_plan in zip(resolved, plans, strict=True) if _opens_sandboxes(run_plan)
-    ]
-    notes = [f"warning: {text}" for text in dict.fromkeys(warnings) if text]
-    notes += [f"note: {text}" for text in dict.fromkeys(text for one in resolved for text in one.notes)]
-    if options.attempt_files and not few:
-        notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
-    return notes
-
-
-def _opens_sandboxes(run_plan: RunPlan) -> bool:
-    return any(run_plan.schedule.agent_sandbox) or run_plan.experiment.grading is GradingMode.FRESH

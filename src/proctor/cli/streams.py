@@ -41,9 +41,14 @@ class Patient:
         self.lost: str | None = None
         """Why output was lost that somebody waited for; a reader that went away waits for nothing."""
         self.encoding: str = (stream.encoding if stream is not None else None) or "utf-8"
-        descriptor = _descriptor_of(stream)
+        descriptor = descriptor_of(stream)
         self._sender = _Sender(descriptor) if descriptor is not None else None
         self._text: list[str] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes the reader has not taken yet."""
+        return 0 if self._sender is None else self._sender.waiting
 
     def write(self, text: str) -> None:
         """Take text; `flush` hands it on."""
@@ -75,9 +80,10 @@ class Patient:
             if sender.written != seen:
                 seen, since = sender.written, clock.monotonic()
             elif clock.monotonic() - since >= patience_seconds():
-                log.warning("%d bytes for %s were not read", sender.waiting, self._stream.name)
-                self.lost = self.lost or f"nobody reads it; {sender.waiting} bytes were left out"
+                left, name = sender.waiting, self._stream.name
+                self.lost = self.lost or f"nobody reads it; {left} bytes were left out"
                 self._let_go()
+                log.warning("%d bytes for %s were not read", left, name)
                 break
             await asyncio.sleep(POLL_SECONDS)
         self._take_failure()
@@ -95,10 +101,11 @@ class Patient:
 
     def _give_up(self, error: OSError | ValueError) -> None:
         assert self._stream is not None
-        log.warning("nothing more can be written to %s (%s); the run goes on", self._stream.name, error)
+        name = self._stream.name
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             self.lost = str(error)
-        self._let_go()
+        self._let_go()  # first: what is logged may be shown here
+        log.warning("nothing more can be written to %s (%s); the run goes on", name, error)
 
     def _let_go(self) -> None:
         gone, self._stream = self._stream, None
@@ -197,7 +204,7 @@ def write_at_once(descriptor: int, text: str) -> None:
             data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]  # a pipe that is ready takes that much
 
 
-def _descriptor_of(stream: TextIO | None) -> int | None:
+def descriptor_of(stream: TextIO | None) -> int | None:
     """Return the descriptor of a stream that the process was started with; None for any other."""
     if stream is None or stream not in (sys.__stdout__, sys.__stderr__):
         return None

@@ -1,6 +1,8 @@
-"""Runs the teardown of an experiment in a process of its own: whatever it does, it ends within its limit.
+"""Runs a hook of an experiment in a process of its own: whatever it does, it ends within its limit.
 
-usage: python -P -m proctor.cli.teardown PACKAGE.MODULE:FUNCTION   (in the directory of the project)
+usage: python -P -m proctor.cli.teardown FUNCTION   (in the directory of the project)
+
+FUNCTION is `package.module:function`, or `path/to/file.py:function` from that directory.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proctor.model.bounds import with_gap
+from proctor.model.bounds import shortened, with_gap
 from proctor.store.lease_info import Teardown
 
 RETURNED = 73
 """The exit status that says that the function returned: a program that only ends, with 0 as well, has not."""
+
+SHOWN_CHARACTERS = 4_000
 
 _NUMBERS = itertools.count()
 
@@ -30,6 +34,11 @@ class TeardownEnd:
     problem: str | None
     output: str
     seconds: float
+
+    @property
+    def shown(self) -> str:
+        """As much of the output as is shown; the log has more."""
+        return shortened(self.output, SHOWN_CHARACTERS)
 
 
 async def run_teardown(teardown: Teardown, directory: Path, variables: Mapping[str, str]) -> TeardownEnd:
@@ -64,13 +73,7 @@ async def run_teardown(teardown: Teardown, directory: Path, variables: Mapping[s
 
 def call(path: str) -> None:
     """Import and call a function; one that is async is run to its end."""
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    module, _, attribute = path.partition(":")
-    function: Any = import_module(module)
-    for part in attribute.split("."):
-        function = getattr(function, part)
-    result = function()
+    result = function_at(path, Path.cwd())()
     if hasattr(result, "__await__"):
         import asyncio  # noqa: PLC0415 - most are not async
 
@@ -80,15 +83,47 @@ def call(path: str) -> None:
         asyncio.run(wait())
 
 
+def function_at(path: str, project: Path) -> Any:
+    """Return what a path names, imported; raises whatever the import does, `UsageError` where a file is wrong."""
+    module, _, attribute = path.rpartition(":")
+    if module.endswith(".py"):
+        from proctor.authoring.project_files import import_file  # noqa: PLC0415 - see above
+
+        found: Any = import_file(project / module, project).module
+    else:
+        from importlib import import_module  # noqa: PLC0415 - see above
+
+        found = import_module(module)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            from proctor.errors import UsageError  # noqa: PLC0415 - as above
+
+            raise UsageError(f"there is no `{attribute}` in `{module}`", hint="name a function that is there")
+        found = getattr(found, part)
+    return found
+
+
+def _print_exception(error: BaseException) -> None:
+    """Print an exception from the function on, and what it says in one line at the end: that line is what is shown."""
+    import traceback  # noqa: PLC0415 - only when it fails
+
+    from proctor.errors import describe  # noqa: PLC0415 - likewise
+
+    inside = error.__traceback__
+    while inside is not None and inside.tb_frame.f_code.co_filename == __file__:
+        inside = inside.tb_next
+    printed = "".join(traceback.format_exception(type(error), error, inside)).rstrip()
+    last = describe(error)
+    sys.stderr.write(f"{printed}\n" if printed.endswith(last) else f"{printed}\n{last}\n")
+
+
 def main() -> int:
     """Call the function that the command line names, and return the exit status."""
     sys.path.insert(0, os.getcwd())
     try:
         call(sys.argv[1])
     except BaseException as error:  # an exit is no return
-        import traceback  # noqa: PLC0415 - only when it fails
-
-        traceback.print_exception(error)
+        _print_exception(error)
         return 1
     with suppress(OSError):  # nobody may be reading any more
         sys.stdout.flush()

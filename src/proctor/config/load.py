@@ -1,35 +1,26 @@
-"""From what was typed to validated configuration: `--set`, precedence, and errors that name the field."""
+"""From what was written to validated configuration, and errors that name the field and where it was written."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping
-from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from proctor.config.schema import SECTIONS, ExperimentConfig
+from proctor.config.layers import FieldPath, Source
+from proctor.config.problems import LISTED_FIELDS, ConfigErrors, Problem
+from proctor.config.scalars import Refused, Substituted, refused_in
+from proctor.config.settle import inside, model_in, settled
 from proctor.errors import UsageError, nearest
 
 C = TypeVar("C", bound=BaseModel)
-Tree = dict[str, Any]
 
-
-class Typed(str):
-    """A value as it was typed after `--set KEY=`; the type of its field decides what it means."""
-
-    __slots__ = ()
-
-
-_FREE = {"params", "flags", "env", "provider_limits", "env_open_qps"}
-"""Mappings whose keys are not ours to know."""
+Places = Mapping[str, type[BaseModel]]
+"""The sections of a file by their path, for fields that stand in the wrong one; the path of its top is ""."""
 
 _SECRET_WORDS = ("key", "token", "secret", "passw", "credential", "auth")
-_PATH = re.compile(r"[A-Za-z0-9_]{1,40}(\.[A-Za-z0-9_]{1,40})*")
-"""A path as people write them; what looks different may hold a part of a value."""
 
 
 def is_secret(name: str) -> bool:
@@ -37,164 +28,108 @@ def is_secret(name: str) -> bool:
     return any(word in name.lower() for word in _SECRET_WORDS)
 
 
-def parse_assignment(text: str) -> tuple[list[str], Any]:
-    """Split `dotted.key=value`.
+def validate(
+    schema: type[C], tree: Mapping[str, Any], *, what: str, at: Callable[[FieldPath], Source] | None = None
+) -> C:
+    """Return `tree` as a `schema`. Raises one `UsageError` that lists everything wrong with it.
 
-    A value that is a JSON list, object, quoted string or null is read as JSON; anything else stays the text that was
-    typed (`Typed`), and the type of the field decides what it means: `1e5` is a number in a field of seconds and text
-    in a name. Raises `UsageError`.
-
-    No error about an assignment repeats its value: a mistyped field may have been meant for a credential.
+    `at` tells where the value of a path was written.
     """
-    path, equals, value = text.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
-        raise UsageError(
-            f"{_option(keys)} is not of the form dotted.key=value",
-            hint="for example `--set model.params.temperature=0`",
-        )
-    if value[:1] in ("[", "{", '"') or value == "null":
-        try:
-            return keys, json.loads(value, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-            raise UsageError(
-                f"{_option(keys)}: the value is not valid JSON: {reason}", hint="quote it for the shell"
-            ) from None
-    return keys, Typed(value)
-
-
-def _option(keys: list[str]) -> str:
-    """Return how an error names an assignment: by its path, up to the first name that may be one of a credential."""
-    shown = keys[: next((index for index, key in enumerate(keys, 1) if is_secret(key)), len(keys))]
-    path = ".".join(shown)
-    return f"`--set {path}`" if _PATH.fullmatch(path) else "`--set`"
-
-
-def settled(values: Mapping[str, Any], schema: type[BaseModel] | None = None) -> Tree:
-    """Return free values (parameters, flags) with what was typed turned into values.
-
-    A field of `schema` that takes text keeps the text; everywhere else a number, `true` and `false` are what JSON says,
-    and the rest is text.
-    """
-    fields = schema.model_fields if schema else {}
-    tree: Tree = {}
-    for name, value in values.items():
-        takes_text = name in fields and str in _alternatives(fields[name].annotation)
-        if isinstance(value, Typed):
-            tree[name] = str(value) if takes_text else _scalar(value)
-        else:
-            tree[name] = settled(cast("Tree", value)) if isinstance(value, dict) else value
-    return tree
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Return the types that a field may be of."""
-    origin = get_origin(annotation)
-    return get_args(annotation) if origin in (Union, UnionType) else (annotation,)
-
-
-def _scalar(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError:
-        return str(text)
-    # 1e3 is a whole number in a field of counts; a field of fractions takes it as well.
-    return int(value) if isinstance(value, float) and value.is_integer() and "." not in text else value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def split_assignments(assignments: Iterable[str]) -> tuple[Tree, dict[str, Tree]]:
-    """Return the trees that `--set` builds: one for the experiment, one for each top-level section.
-
-    Later assignments win. Raises `UsageError` naming the nearest field for an unknown one.
-    """
-    experiment: Tree = {}
-    sections: dict[str, Tree] = {name: {} for name in SECTIONS}
-    for text in assignments:
-        keys, value = parse_assignment(text)
-        if keys[0] in SECTIONS:
-            _check_path(keys[1:], SECTIONS[keys[0]], prefix=keys[0])
-            _put(keys, sections[keys[0]], keys[1:], value)
-        else:
-            _check_path(keys, ExperimentConfig, prefix="")
-            _put(keys, experiment, keys, value)
-    return experiment, sections
-
-
-def _check_path(keys: list[str], schema: type[BaseModel] | None, *, prefix: str) -> None:
-    option = _option([prefix, *keys] if prefix else keys)
-    for depth, key in enumerate(keys):
-        where = ".".join(filter(None, [prefix, *keys[: depth + 1]]))
-        if schema is None:
-            above = where.rpartition(".")[0]
-            raise UsageError(f"{option}: `{above}` is a plain value and has no fields", hint=f"set `{above}` itself")
-        if key not in schema.model_fields:
-            known = sorted(schema.model_fields) + (sorted(SECTIONS) if not prefix and depth == 0 else [])
-            near = nearest(key, known)
-            middle = f"; did you mean `{near}`?" if near else ""
-            named = f" `{where}`" if _PATH.fullmatch(key) else ""  # else it may hold a part of the value
-            raise UsageError(f"`--set`: unknown field{named}{middle}", hint=f"fields there: {', '.join(known)}")
-        if key in _FREE:
-            return
-        schema = _model_in(schema.model_fields[key].annotation)
-    if schema is not None:
-        fields = ", ".join(schema.model_fields)
-        raise UsageError(f"{option} names a whole section, not a field of it", hint=f"fields there: {fields}")
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the section that a field is, or None: a list of sections has no fields that a path could name."""
-    for candidate in _alternatives(annotation):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
-
-
-def _put(path: list[str], tree: Tree, keys: list[str], value: Any) -> None:
-    for key in keys[:-1]:
-        inner: Any = tree.setdefault(key, {})
-        if not isinstance(inner, dict):
-            raise UsageError(f"{_option(path)}: `{key}` already has a plain value", hint="set one or the other")
-        tree = cast("Tree", inner)
-    tree[keys[-1]] = value
-
-
-def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
-    """Return `under` with the values of `over` in place of its own, mappings merged key by key."""
-    merged = dict(under)
-    for key, value in over.items():
-        below = merged.get(key)
-        both = isinstance(below, dict) and isinstance(value, dict)
-        merged[key] = merge(cast("Tree", below), cast("Tree", value)) if both else value
-    return merged
-
-
-def validate(schema: type[C], tree: Mapping[str, Any], *, what: str) -> C:
-    """Return `tree` as a `schema`. Raises one `UsageError` that lists everything wrong with it."""
-    try:
-        return schema.model_validate(tree)
+        return schema.model_validate(settled(tree, schema))
     except ValidationError as error:
-        fields = ", ".join(schema.model_fields)
-        hint = f"fields there: {fields}" if fields else "it has no fields"
-        raise UsageError(_wording(error, schema, what), hint=hint) from None
+        # Where a value itself is wrong, whatever field it is for, that is all there is to say of it.
+        found = _problems(error, schema, at or _nowhere) or list(refused_in(tree))
+    if any(problem.source is not None and problem.source.line is not None for problem in found):
+        raise ConfigErrors(found)
+    message = "; ".join(problem.message for problem in found)
+    raise UsageError(f"{what}: {message}", hint=found[0].hint if found else None)
 
 
-def _wording(error: ValidationError, schema: type[BaseModel], what: str) -> str:
-    lines: list[str] = []
+def check(
+    schema: type[BaseModel],
+    tree: Mapping[str, Any],
+    at: Callable[[FieldPath], Source],
+    *,
+    places: Places | None = None,
+    within: FieldPath = (),
+) -> list[Problem]:
+    """Return what is wrong with values that need not be all there are: nothing is missing in them.
+
+    `within` is the path of `tree` in its file.
+    """
+    try:
+        schema.model_validate(settled(tree, schema))
+    except ValidationError as error:
+        return _problems(error, schema, at, partly=True, places=places or {}, within=within)
+    return []
+
+
+def _nowhere(path: FieldPath) -> Source | None:
+    del path
+
+
+def _problems(
+    error: ValidationError,
+    schema: type[BaseModel],
+    at: Callable[[FieldPath], Source | None],
+    *,
+    partly: bool = False,
+    places: Places | None = None,
+    within: FieldPath = (),
+) -> list[Problem]:
+    found: list[Problem] = []
     for problem in error.errors(include_url=False, include_context=False):
-        where = ".".join(str(part) for part in problem["loc"])
+        path: FieldPath = problem["loc"]
+        refused = problem["input"]
+        if (partly and problem["type"] == "missing") or (isinstance(refused, Refused) and refused.why is None):
+            continue
+        where = ".".join(str(part) for part in (*within, *path))
+        section = _section(schema, path[:-1])
+        hint = f"{LISTED_FIELDS}{', '.join(section.model_fields)}" if section.model_fields else "it has no fields"
         if problem["type"] == "extra_forbidden":
-            near = nearest(str(problem["loc"][-1]), schema.model_fields)
-            lines.append(f"unknown field `{where}`" + (f"; did you mean `{near}`?" if near else ""))
+            message = f"unknown field `{where}`{_meant(str(path[-1]), section, places or {})}"
         elif problem["type"] == "missing":
-            lines.append(f"`{where}` is required")
+            message = f"`{where}` is required"
         else:
-            lines.append(f"`{where}`: {_reason(where, problem)}")
-    return f"{what}: " + "; ".join(lines)
+            message = f"`{where}`: {_reason(where, problem)}"
+        found.append(Problem(message, hint, at(path)))
+    return found
+
+
+def _section(schema: type[BaseModel], path: FieldPath) -> type[BaseModel]:
+    """Return the section that a path leads to, or the one around what has no fields of ours."""
+    annotation: Any = schema
+    for part in path:
+        annotation = inside(annotation, part)
+    return model_in(annotation) or schema
+
+
+ELSEWHERE = 0.1
+"""A name in another section is meant only where it is so much more like what was written."""
+
+
+def _meant(name: str, section: type[BaseModel], places: Places) -> str:
+    """Return what may be meant by an unknown field: the same name in its right place, or the nearest there is."""
+    others = {place: fields.model_fields for place, fields in places.items() if fields is not section}
+    elsewhere = [_placed(place, name) for place, fields in others.items() if name in fields]
+    if elsewhere:
+        return f"; it belongs to {' or '.join(elsewhere)}"
+    here = nearest(name, section.model_fields)
+    there = nearest(name, [field for fields in others.values() for field in fields])
+    if there is not None and _likeness(name, there) > (ELSEWHERE + _likeness(name, here) if here else 0.7):
+        place = next(place for place, fields in others.items() if there in fields)
+        return f"; did you mean {_placed(place, there)}?"
+    return f"; did you mean `{here}`?" if here else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
+
+
+def _placed(place: str, field: str) -> str:
+    """Return a field with its place: a path, or words such as `an experiment`."""
+    return f"`{field}` of {place}" if " " in place else f"`{f'{place}.{field}'.strip('.')}`"
 
 
 _WANT_CONTAINERS = {"dict_type", "list_type", "model_type", "model_attributes_type"}
@@ -204,10 +139,12 @@ _WANT_CONTAINERS = {"dict_type", "list_type", "model_type", "model_attributes_ty
 def _reason(where: str, problem: ErrorDetails) -> str:
     """Return why a value is refused, with the value where it cannot be, or hold, a credential."""
     value: Any = problem["input"]
-    secret = is_secret(where) and not isinstance(value, bool | int | float | None)
+    message = problem["msg"].removeprefix("Value error, ")
+    if isinstance(value, Refused):
+        message, value = str(value.why), value.text
+    secret = isinstance(value, Substituted) or (is_secret(where) and not isinstance(value, bool | int | float | None))
     if secret and problem["type"] in ("value_error", "assertion_error"):
         return "the given value is refused"  # what a plugin says of it may repeat it
-    message = problem["msg"].removeprefix("Value error, ")
     if secret:
         shown = "the given value"
     elif isinstance(value, str | bool | int | float | None) and problem["type"] not in _WANT_CONTAINERS:

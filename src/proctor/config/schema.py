@@ -11,11 +11,14 @@ from proctor.config.values import (
     Directory,
     LimitOrOff,
     Listed,
+    Params,
     PathInside,
     Patterns,
     Positive,
     RateOrOff,
     Seconds,
+    Word,
+    not_yet,
 )
 from proctor.model.spec import ARTIFACT_LIMIT_BYTES
 
@@ -23,27 +26,28 @@ from proctor.model.spec import ARTIFACT_LIMIT_BYTES
 class Config(BaseModel):
     """Base of all: unknown fields are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ComponentConfig(Config):
     """A benchmark or harness by id, with its parameters."""
 
     id: str
-    params: dict[str, Any] = {}
+    """The name of the plugin, or `package.module:Name`."""
+    params: Params = {}
+    """Its parameters; which there are, the plugin says."""
 
 
-class ModelConfig(Config):
-    """A model: its id, its endpoint, its parameters."""
+class EndpointConfig(Config):
+    """An endpoint of a model, and its parameters."""
 
-    id: str
     base_url: str | None = None
     """Address of an OpenAI-compatible endpoint, `/v1` included; it is written down, and holds no credential."""
     api_key: str | None = None
     """Credential; never written anywhere. Default: the environment variable of the model family."""
     identity: str | None = None
     """What the endpoint counts as when results are compared for reuse. Default: its host name."""
-    params: dict[str, Any] = {}
+    params: Params = {}
     """Sampling parameters, such as `temperature`."""
     max_connections: Count | None = None
     """Attempts that use this endpoint at once, over all experiments."""
@@ -51,24 +55,36 @@ class ModelConfig(Config):
     """Starts of attempts on this endpoint per minute."""
 
 
+class ModelConfig(EndpointConfig):
+    """A model: its id, its endpoint, its parameters."""
+
+    id: str
+    """What the endpoint calls it, or `mock/...`; or a name among the `models` of the project."""
+
+
 class EnvironmentConfig(Config):
     """The environment of the sandboxes."""
 
     provider: str = "local"
+    """Who makes the sandboxes."""
     env: dict[str, str] = {}
     """Environment variables of every command in the sandbox."""
+    proxy: bool = False
+    """Whether commands in the sandbox get the proxy variables of this machine, in both spellings; `env` is stronger."""
 
 
 class SharedStateConfig(Config):
     """Outside state that only one run may use at a time."""
 
     key: str
+    """What it is called by everything that uses it."""
 
 
 class ArtifactConfig(Config):
     """A file or directory that is taken out of the agent's sandbox when the agent is done."""
 
     path: PathInside
+    """Relative to the work directory, or absolute in the sandbox."""
     required: bool = False
     """Whether it is the agent's failure when it is missing."""
     max_bytes: Count = ARTIFACT_LIMIT_BYTES
@@ -79,9 +95,13 @@ class ExperimentConfig(Config):
     """One experiment: benchmark x harness x model x environment, and its run controls."""
 
     benchmark: ComponentConfig
+    """Where the tasks come from."""
     harness: ComponentConfig
+    """What works on them."""
     model: ModelConfig | None = None
+    """The model that the harness drives, where it needs one."""
     environment: EnvironmentConfig = EnvironmentConfig()
+    """Where the work is done."""
     attempts: Count = 1
     """Attempts per task."""
     max_concurrency: Count | None = None
@@ -119,14 +139,23 @@ class ExperimentConfig(Config):
     stop_on_repeated: LimitOrOff = 3
     """Permanent failures in a row with one code that stop a provider or model; 0 is off."""
     setup: str | None = None
-    """Hook before the first sandbox, as `package.module:function`."""
+    """Hook before the first sandbox, as `package.module:function`, or `path/to/file.py:function` from the project."""
     teardown: str | None = None
     """Hook after the last sandbox, whenever setup began; must be repeatable."""
+    sandbox_setup: str | None = None
+    """Function that is called once with each physical sandbox of an agent, as `setup` is written."""
+    sandbox_teardown: str | None = None
+    """The same before the sandbox goes, whenever `sandbox_setup` began."""
     shared_state: SharedStateConfig | None = None
+    """Outside state that is this experiment's alone while it runs."""
     sandbox_reuse: bool = False
     """Whether attempts run one after another in sandboxes that are reset in between."""
     flags: dict[str, Any] = {}
     """Free values that harness and tasks can read; part of the identity."""
+    tags: Annotated[tuple[Word, ...], Listed] = ()
+    """Words that `--tag` chooses the whole experiment by."""
+    labels: dict[str, str] = {}
+    """Texts by name, for people; they are kept with the run and are no part of the identity."""
 
 
 class ExecutionConfig(Config):
@@ -134,11 +163,20 @@ class ExecutionConfig(Config):
 
     task_concurrency: Count | None = None
     """The global limit: attempts executing at once, over all experiments."""
+    attempts: Count = 1
+    """Attempts per task, of experiments that say nothing of it; likewise the five below."""
     max_retries: LimitOrOff = 0
-    """For experiments that say nothing of it, as `retry_pattern_list`."""
+    """Tries of an attempt after the first."""
     retry_pattern_list: Patterns = ()
+    """Regular expressions for code or message of ERROR issues that deserve another try."""
+    agent_timeout_seconds: Seconds | None = None
+    """Limit of the agent phase of a try."""
+    timeout_seconds: Seconds | None = None
+    """Limit of a whole try: all its phases together but dispose."""
     retry_min_delay_seconds: Seconds = 5.0
+    """How long at least is waited before another try; it doubles from try to try."""
     retry_max_delay_seconds: Seconds = 60.0
+    """How long at most, where a server asks for nothing longer."""
     retry_after_cap_seconds: Seconds = 600.0
     """The longest Retry-After of a server that is obeyed."""
     timeout_multiplier: Positive = 1.0
@@ -151,6 +189,7 @@ class RuntimeConfig(Config):
     provider_limits: dict[str, LimitOrOff] = {}
     """Attempts executing at once through a provider; 0 is off."""
     results_dir: Directory = "results"
+    """The directory of all results; in a file relative to that file, else to where the command is given."""
     env_open_qps: dict[str, RateOrOff] = {}
     """Sandboxes opened per second at a provider; 0 is off."""
     checkpoint_resume: bool = True
@@ -163,6 +202,16 @@ class RuntimeConfig(Config):
     """Limit of the whole invocation, after which it is interrupted."""
     cleanup_grace_seconds: Seconds = 30.0
     """How long what is cancelled by an interrupt may take to clean up."""
+    engine: Annotated[Literal["local", "ray"], not_yet("local")] = "local"
+    """Where tries execute: in this process."""
+    keep_environment: Annotated[Literal["failed", "all"] | None, not_yet(None)] = None
+    """Whether sandboxes are kept after their attempt; not supported yet."""
+    host_cpus: Annotated[Positive | None, not_yet(None)] = None
+    """CPUs of this host that sandboxes may declare in all; not supported yet."""
+    host_memory: Annotated[str | None, not_yet(None)] = None
+    """Memory of this host that sandboxes may declare in all; not supported yet."""
+    max_build_concurrency: Annotated[Count | None, not_yet(None)] = None
+    """Images that are built at once; not supported yet, as none is built."""
 
 
 SECTIONS: dict[str, type[Config]] = {"execution": ExecutionConfig, "runtime": RuntimeConfig}

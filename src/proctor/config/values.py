@@ -39,10 +39,10 @@ def _directory(value: str) -> str:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_whole_number)]
 """A whole number of at least 1."""
 
-LimitOrOff = Annotated[int, BeforeValidator(_whole_number), Field(ge=0)]
+LimitOrOff = Annotated[int, Field(ge=0), BeforeValidator(_whole_number)]
 """A whole number of at least 1, or 0 for off."""
 
 
@@ -78,19 +78,34 @@ def _pattern(value: str) -> str:
     return value
 
 
-Positive = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_positive)]
+Positive = Annotated[
+    float,
+    BeforeValidator(_not_boolean),
+    AfterValidator(_positive),
+    Field(json_schema_extra={"exclusiveMinimum": 0}),
+]
 """A finite number above 0."""
 
-RateOrOff = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_not_negative)]
+RateOrOff = Annotated[
+    float,
+    BeforeValidator(_not_boolean),
+    AfterValidator(_not_negative),
+    Field(json_schema_extra={"minimum": 0}),
+]
 """A finite number above 0, or 0 for off."""
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
+Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra={"minLength": 1})]
 """A regular expression."""
 
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(lambda value: () if value is None else value)]
 """Regular expressions; null is as good as none."""
 
-Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite_positive)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(_not_boolean),
+    AfterValidator(_finite_positive),
+    Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": SECONDS_AT_MOST}),
+]
 """A finite time above 0, at most `SECONDS_AT_MOST`.
 
 `inf`, `nan`, 0 and negative times are errors, so that no limit can be switched off by one.
@@ -99,8 +114,18 @@ Seconds = Annotated[float, BeforeValidator(_not_boolean), AfterValidator(_finite
 PathInside = Annotated[str, AfterValidator(_path_inside)]
 """A path in a sandbox, relative to the work directory or absolute."""
 
-Directory = Annotated[str, AfterValidator(_directory)]
+Directory = Annotated[str, AfterValidator(_directory), Field(json_schema_extra={"minLength": 1})]
 """The name of a directory; the empty text is none."""
+
+
+def _word(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must be a text that is not empty")
+    return value
+
+
+Word = Annotated[str, AfterValidator(_word), Field(json_schema_extra={"minLength": 1})]
+"""A text of more than white space."""
 
 
 def _list(value: Any) -> Any:
@@ -111,3 +136,26 @@ def _list(value: Any) -> Any:
 
 Listed = BeforeValidator(_list)
 """For a field of several things that are no plain values."""
+
+
+class _AsTyped:
+    """Marks a field."""
+
+
+AS_TYPED = _AsTyped()
+"""Marks a field whose values stay as they were typed, as only a plugin knows their types."""
+
+Params = Annotated[dict[str, Any], AS_TYPED]
+"""The parameters of a plugin or a model."""
+
+
+def not_yet(supported: Any) -> BeforeValidator:
+    """Return what refuses every value but one: a field that has a name already, and no effect yet."""
+
+    def check(value: Any) -> Any:
+        if value != supported:
+            instead = "leave it out" if supported is None else f"`{supported}` is the only one that is"
+            raise ValueError(f"is not supported yet; {instead}")
+        return value
+
+    return BeforeValidator(check)

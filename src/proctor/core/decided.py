@@ -206,8 +206,11 @@ def what_is_left(plan: ExperimentPlan) -> ExperimentPlan | None:
     if not gone:
         return plan
     left = [task for task in range(len(plan.task_ids)) if task not in gone]
-    if not left:
-        return None
+    return only_tasks(plan, left) if left else None
+
+
+def only_tasks(plan: ExperimentPlan, left: Sequence[int]) -> ExperimentPlan:
+    """Return a plan with some of its tasks, at least one, in the order given."""
     place = {task: index for index, task in enumerate(left)}
     decided = tuple(slot._replace(task=place[slot.task]) for slot in plan.decided if slot.task in place)
     groups = [

@@ -20,6 +20,7 @@ from proctor.model.events import (
     SandboxOpened,
     SlotFilled,
     StoreFailed,
+    TryResumed,
     TryStarted,
     WorkCheckpointed,
 )
@@ -33,7 +34,7 @@ REPORTS = (
 CUTS = (Interrupted, StoreFailed)
 """What stops everything."""
 
-ECHOES = (RunStarted, SlotFilled, TryStarted, GradingStarted, AttemptSealed, DispatchStopped, RunEnded)
+ECHOES = (RunStarted, SlotFilled, TryStarted, GradingStarted, TryResumed, AttemptSealed, DispatchStopped, RunEnded)
 """What only echoes a command, and changes nothing."""
 
 QUIET = frozenset({

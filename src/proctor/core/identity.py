@@ -7,25 +7,20 @@ part changed; the identity hashes all parts and the ordinal together. What an ex
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from proctor.model.secrets import without_secrets
 from proctor.model.spec import (
     Artifact,
-    Component,
     EnvironmentSpec,
     Experiment,
     Json,
     ModelSpec,
-    Reference,
-    Resources,
-    RetrySpec,
     Task,
-    TimeLimits,
 )
 
 IDENTITY_FORMAT = 1
@@ -33,97 +28,6 @@ IDENTITY_FORMAT = 1
 
 PART_DIGITS = 16
 IDENTITY_DIGITS = 32
-
-
-class FieldDecision(NamedTuple):
-    """The part that a field counts in, or None where it is left out, and why."""
-
-    part: str | None
-    reason: str
-
-
-def _in(part: str, reason: str = "it can change the result") -> FieldDecision:
-    return FieldDecision(part, reason)
-
-
-def _out(reason: str) -> FieldDecision:
-    return FieldDecision(None, reason)
-
-
-FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
-    Experiment: {
-        "name": _out("a display name"),
-        "benchmark": _in("benchmark", "id and version; what its parameters change shows in the tasks"),
-        "harness": _in("harness", "id, version and parameters"),
-        "model": _in("model"),
-        "environment": _in("environment"),
-        "attempts": _out("adds slots and changes none of those there are"),
-        "max_concurrency": _out("says when, not what"),
-        "grading": _in("grading"),
-        "limits": _out("whether a saved attempt fits the limits is decided when it is reused"),
-        "retry": _out("a wrong answer is never tried again"),
-        "early_exit": _out("says how many samples, not what they are"),
-        "budget_usd": _out("says how many samples, not what they are"),
-        "expected_cost_usd": _out("an estimate for the budget"),
-        "stop_on_repeated": _out("says when to give up"),
-        "setup": _in("setup", "by its path, until hooks can declare what they stand for"),
-        "teardown": _out("runs after the last attempt"),
-        "sandbox_reuse": _in("sandbox_reuse", "what is outside the work directory stays from attempt to attempt"),
-        "shared_state_key": _in("shared_state", "another key, another cohort"),
-        "flags": _in("flags", "without credentials"),
-        "artifacts": _in("artifacts", "a grader can read them"),
-    },
-    RetrySpec: {
-        name: _out("a wrong answer is never tried again")
-        for name in ("max_retries", "patterns", "min_delay_seconds", "max_delay_seconds", "retry_after_cap_seconds")
-    },
-    Component: {
-        "id": _in("benchmark, harness, grader"),
-        "params": _in("harness, grader", "those of a benchmark count through the tasks"),
-    },
-    ModelSpec: {
-        "id": _in("model"),
-        "base_url": _in("model", "only its host name, and only without `identity`; a port says nothing of the model"),
-        "api_key": _out("a credential"),
-        "identity": _in("model", "in place of the host name"),
-        "params": _in("model"),
-        "max_connections": _out("says when, not what"),
-        "requests_per_minute": _out("says when, not what"),
-    },
-    EnvironmentSpec: {
-        "provider": _in("environment, task"),
-        "image": _in("environment, task"),
-        "env": _in("environment, task", "without credentials: values of variables that are named as such"),
-        "resources": _in("environment, task"),
-        "network": _in("environment, task"),
-    },
-    Resources: {"cpus": _in("environment, task"), "memory_bytes": _in("environment, task")},
-    Task: {
-        "id": _in("task", "so that tasks of equal content never share a result"),
-        "grader": _in("grader", "id, version and parameters"),
-        "prompt": _in("task"),
-        "files": _in("task", "names, and contents by hash"),
-        "reference": _in("task", "only where the harness applies it (`oracle`); no other sees it"),
-        "tags": _out("for choosing and grouping"),
-        "environment": _in("task"),
-        "needs_sandbox": _in("task"),
-        "artifacts": _in("task", "a grader can read them"),
-    },
-    Artifact: {
-        "path": _in("task, artifacts"),
-        "required": _in("task, artifacts", "whether it is missing shows in the issues"),
-        "max_bytes": _in("task, artifacts", "what is cut is not graded"),
-    },
-    Reference: {"answer": _in("task", "only for `oracle`"), "script": _in("task", "only for `oracle`")},
-    TimeLimits: {
-        name: _out("whether a saved attempt fits the limits is decided when it is reused")
-        for name in (
-            "open_seconds", "setup_seconds", "agent_seconds", "collect_seconds", "grade_seconds", "dispose_seconds",
-            "try_seconds", "agent_idle_seconds",
-        )
-    },
-}  # fmt: skip
-"""Every field of what is declared, with the decision; a test fails when a field is missing here."""
 
 
 def _plain(value: Any) -> Json:
@@ -155,41 +59,54 @@ def model_endpoint(model: ModelSpec) -> str | None:
 
 
 def _environment(environment: EnvironmentSpec) -> Json:
-    resources = environment.resources
     return {
         "provider": environment.provider,
         "image": environment.image,
         "env": without_secrets(environment.env),
-        "cpus": resources.cpus,
-        "memory_bytes": resources.memory_bytes,
+        "cpus": environment.resources.cpus,
+        "memory_bytes": environment.resources.memory_bytes,
         "network": environment.network,
+        **({"proxy": True} if environment.proxy else {}),
     }
 
 
-def _model(model: ModelSpec | None) -> Json:
+def _model(model: ModelSpec | None, credentials: Collection[str]) -> Json:
     if model is None:
         return None
-    return {"id": model.id, "endpoint": model_endpoint(model), "params": model.params}
+    return {"id": model.id, "endpoint": model_endpoint(model), "params": _params(model.params, credentials)}
+
+
+def _params(params: Mapping[str, Json], credentials: Collection[str]) -> Json:
+    """Return parameters without credentials: texts that are known to be some, under names of secrets.
+
+    The name alone decides nothing here: an `answer_key` or a `stop_token` changes results.
+    """
+    return without_secrets(params, credentials) if credentials else params
 
 
 def _artifacts(artifacts: tuple[Artifact, ...]) -> Json:
     return sorted([one.path, one.required, one.max_bytes] for one in artifacts) or None
 
 
-def experiment_parts(experiment: Experiment, *, benchmark_version: str, harness_version: str) -> dict[str, str]:
+def experiment_parts(
+    experiment: Experiment, *, benchmark_version: str, harness_version: str, credentials: Collection[str] = ()
+) -> dict[str, str]:
     """Return the digests of the parts that all slots of an experiment share, by name."""
     benchmark, harness = experiment.benchmark, experiment.harness
     parts = {
         "benchmark": digest({"id": benchmark.id, "version": benchmark_version}),
-        "harness": digest({"id": harness.id, "version": harness_version, "params": harness.params}),
-        "model": digest(_model(experiment.model)),
+        "harness": digest(
+            {"id": harness.id, "version": harness_version, "params": _params(harness.params, credentials)}
+        ),
+        "model": digest(_model(experiment.model, credentials)),
         "environment": digest(_environment(experiment.environment)),
         "grading": digest(experiment.grading.value),
         "flags": digest(without_secrets(experiment.flags)),
     }
     # A part that is not in use is absent, so that identities stay what they were when a part is invented.
     optional: dict[str, Json] = {
-        "setup": experiment.setup,
+        "setup": experiment.setup and experiment.code.get("setup", experiment.setup),
+        "sandbox_setup": experiment.sandbox_setup and experiment.code.get("sandbox_setup", experiment.sandbox_setup),
         "sandbox_reuse": experiment.sandbox_reuse or None,
         "shared_state": experiment.shared_state_key,
         "artifacts": _artifacts(experiment.artifacts),
@@ -197,7 +114,9 @@ def experiment_parts(experiment: Experiment, *, benchmark_version: str, harness_
     return parts | {name: digest(value) for name, value in optional.items() if value is not None}
 
 
-def task_parts(task: Task, *, grader_version: str, with_reference: bool = False) -> dict[str, str]:
+def task_parts(
+    task: Task, *, grader_version: str, with_reference: bool = False, credentials: Collection[str] = ()
+) -> dict[str, str]:
     """Return the digests of the parts that are a task's own, by name; the reference counts only where it is used."""
     content: dict[str, Json] = {
         "id": task.id,
@@ -211,8 +130,12 @@ def task_parts(task: Task, *, grader_version: str, with_reference: bool = False)
         content["artifacts"] = _artifacts(task.artifacts)
     if with_reference and task.reference is not None:
         content["reference"] = {"answer": task.reference.answer, "script": task.reference.script}
-    grader = {"id": task.grader.id, "version": grader_version, "params": task.grader.params}
-    return {"task": digest(content), "grader": digest(grader)}
+    grader = {"id": task.grader.id, "version": grader_version, "params": _params(task.grader.params, credentials)}
+    parts = {"task": digest(content), "grader": digest(grader)}
+    if task.group is not None:
+        parts["group"] = digest(task.group)
+    # One part for each file, so that a plan can say which one changed.
+    return parts | {f"code {name}": digest(code) for name, code in task.code.items()}
 
 
 def identity_of(shared: Mapping[str, str], own: Mapping[str, str], ordinal: int) -> str:

@@ -6,24 +6,23 @@ holds tasks and a number of attempts, and makes keys and entries on demand.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from proctor.core.group_plans import environment_numbers, group_plans
 from proctor.core.identity import SharedIdentity, experiment_parts, task_parts
 from proctor.core.reuse import NEW, Decided
-from proctor.core.schedule import ExperimentPlan, RetryPolicy
-from proctor.errors import InternalError, NothingToRun, UsageError, nearest
+from proctor.core.schedule import ExperimentPlan, OnUnavailable, RetryPolicy
+from proctor.core.select import check_tasks, select
+from proctor.errors import InternalError, UsageError
 from proctor.model.attempt import GradingMode
 from proctor.model.ids import SlotKey
 from proctor.model.spec import Experiment, ModelSpec, Task
 
 REFERENCE_HARNESS = "oracle"
 """The harness that applies reference solutions; for every other they are no part of the identity."""
-
-CANDIDATES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,14 @@ class PluginFacts:
     benchmark_isolated: bool = False
     harness_isolated: bool = False
     harness_needs_sandbox: bool = False
+    gradable_without_sandbox: bool = False
+    """Whether the tasks can be graded in mode none: what declares no need of a sandbox gets none in other modes too."""
+    provider_reuses: bool = True
+    """Whether sandboxes of the provider can be used by several attempts."""
+    sandbox_lifetime_seconds: float | None = None
+    """How long a sandbox lives at the provider; None is for ever."""
+    credentials: frozenset[str] = field(default=frozenset(), repr=False)
+    """Texts that are known to be credentials: under the name of a secret they count in no identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class PlannedInput:
     facts: PluginFacts
     expected_seconds: Sequence[float | None] = ()
     """By task: the median of earlier attempts; empty where nothing is known."""
+    groups: Mapping[str, OnUnavailable] = field(default_factory=dict[str, OnUnavailable])
+    """The task groups that the benchmark declares, by name."""
 
 
 class PlanEntry(NamedTuple):
@@ -82,7 +91,10 @@ class RunPlan:
         """The parts of the identity that all slots share."""
         facts = self.facts
         parts = experiment_parts(
-            self.experiment, benchmark_version=facts.benchmark_version, harness_version=facts.harness_version
+            self.experiment,
+            benchmark_version=facts.benchmark_version,
+            harness_version=facts.harness_version,
+            credentials=facts.credentials,
         )
         return SharedIdentity.of(parts)
 
@@ -92,6 +104,7 @@ class RunPlan:
             task,
             grader_version=self.facts.grader_versions[task.grader.id],
             with_reference=self.facts.harness_name == REFERENCE_HARNESS,
+            credentials=self.facts.credentials,
         )
 
     def entries(self) -> Iterator[PlanEntry]:
@@ -129,14 +142,19 @@ def _run_plan(given: PlannedInput) -> RunPlan:
     for task in tasks:
         if task.grader.id not in facts.grader_versions:
             raise InternalError(f"grader `{task.grader.id}` of task `{task.id}` was not resolved before planning")
-    # Grading in the agent's sandbox needs one, whatever the agent does.
-    always = facts.harness_needs_sandbox or experiment.grading is GradingMode.REUSE
+    # Grading in the agent's sandbox needs one, whatever the agent does, unless it can do without.
+    in_sandbox = experiment.grading is GradingMode.REUSE and not facts.gradable_without_sandbox
+    always = facts.harness_needs_sandbox or in_sandbox
+    environments = environment_numbers(tasks, experiment.environment)
+    groups = group_plans(experiment, tasks, given.groups, environments, provider_reuses=facts.provider_reuses)
     schedule = ExperimentPlan(
         name=experiment.name,
         task_ids=tuple(task.id for task in tasks),
         attempts=experiment.attempts,
         provider=experiment.environment.provider,
-        agent_sandbox=tuple(always or task.needs_sandbox or bool(task.artifacts) for task in tasks),
+        agent_sandbox=tuple(
+            always or task.needs_sandbox or bool(task.artifacts or task.group is not None) for task in tasks
+        ),
         grading=experiment.grading,
         isolated=facts.benchmark_isolated and facts.harness_isolated,
         max_concurrency=experiment.max_concurrency,
@@ -156,6 +174,9 @@ def _run_plan(given: PlannedInput) -> RunPlan:
         has_setup=bool(experiment.setup or experiment.teardown),
         shared_state_key=experiment.shared_state_key,
         sandbox_reuse=experiment.sandbox_reuse,
+        environments=environments,
+        groups=groups,
+        lifetime_seconds=facts.sandbox_lifetime_seconds,
     )
     return RunPlan(experiment, tasks, facts, schedule)
 
@@ -179,115 +200,3 @@ def _check_experiment(experiment: Experiment, seen: set[str]) -> None:
 def endpoint_name(model: ModelSpec) -> str:
     """Return the name by which limits of a model's endpoint go (G11): its id, and its address where it has one."""
     return f"{model.id} at {model.base_url}" if model.base_url else model.id
-
-
-# ------------------------------------------------------------------------------------------------ choosing tasks
-
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, surrogate, line and paragraph separators
-
-
-def check_tasks(tasks: Sequence[Task], benchmark: str) -> None:
-    """Refuse an empty benchmark (`NothingToRun`), and ids that are duplicate or not usable (`UsageError`).
-
-    An id is a text that is not empty, without white space around it and without control characters. Ids that differ in
-    case or composition of characters are different.
-    """
-    if not tasks:
-        raise NothingToRun(f"benchmark `{benchmark}` has no tasks", hint="check its parameters")
-    positions: dict[str, int] = {}
-    for position, task in enumerate(tasks, 1):
-        fault = _id_fault(task.id)
-        if fault:
-            raise UsageError(
-                f"task {position} of benchmark `{benchmark}` has the id {task.id!r}, which {fault}",
-                hint="ids are texts without white space around them and without control characters",
-            )
-        first = positions.setdefault(task.id, position)
-        if first != position:
-            raise UsageError(
-                f"benchmark `{benchmark}` has two tasks with the id `{task.id}`, at positions {first} and {position}",
-                hint="give each task an id of its own",
-            )
-
-
-def _id_fault(task_id: object) -> str | None:
-    if not isinstance(task_id, str):
-        return f"is not a text but {type(task_id).__name__}"
-    if not task_id:
-        return "is empty"
-    if task_id != task_id.strip():
-        return "has white space around it"
-    if not task_id.isprintable() and any(unicodedata.category(char) in _REFUSED_CATEGORIES for char in task_id):
-        return "has control characters"
-    return None
-
-
-def select(
-    tasks: Sequence[Task], *, benchmark: str, ids: Sequence[str] | None = None, limit: int | None = None
-) -> list[Task]:
-    """Choose tasks: those named by `ids` (all without), of these the first `limit`, always in benchmark order.
-
-    A name is a whole id, or the last `/` part of exactly one id (`0` for `HumanEval/0`); a whole id wins. Raises
-    `UsageError` for a name that is unknown or ambiguous and for a limit below 1, `NothingToRun` when no name matches
-    any task or the benchmark is empty, and what `check_tasks` raises.
-    """
-    check_tasks(tasks, benchmark)
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise UsageError(f"the limit of tasks must be an integer of at least 1, not {limit!r}", hint="pass `--limit 1`")
-    chosen = list(tasks)
-    if ids is not None:
-        wanted = _resolve(tasks, ids, benchmark)
-        chosen = [task for task in tasks if task.id in wanted]
-    return chosen[:limit]
-
-
-def _resolve(tasks: Sequence[Task], names: Sequence[str], benchmark: str) -> set[str]:
-    whole = {task.id for task in tasks}
-    by_last_part: dict[str, list[str]] = {}
-    for task in tasks:
-        by_last_part.setdefault(task.id.rpartition("/")[2], []).append(task.id)
-    found: set[str] = set()
-    unknown: list[str] = []
-    for name in dict.fromkeys(names):
-        candidates = [name] if name in whole else by_last_part.get(name, [])
-        if len(candidates) > 1:
-            raise _ambiguous(name, candidates, benchmark)
-        if candidates:
-            found.add(candidates[0])
-        else:
-            unknown.append(name)
-    if not found:
-        raise _no_match(unknown, whole, benchmark)
-    if unknown:
-        raise UsageError(
-            f"benchmark `{benchmark}` has no task `{unknown[0]}`" + _others(len(unknown) - 1),
-            hint=_suggestion(unknown[0], whole),
-        )
-    return found
-
-
-def _ambiguous(name: str, candidates: Sequence[str], benchmark: str) -> UsageError:
-    shown = ", ".join(f"`{candidate}`" for candidate in candidates[:CANDIDATES_SHOWN])
-    return UsageError(
-        f"`{name}` names {len(candidates)} tasks of benchmark `{benchmark}`: {shown}"
-        + _others(len(candidates) - CANDIDATES_SHOWN),
-        hint="use a whole id",
-    )
-
-
-def _no_match(unknown: Sequence[str], whole: set[str], benchmark: str) -> NothingToRun:
-    if not unknown:
-        return NothingToRun(f"no task of benchmark `{benchmark}` was asked for", hint="name at least one task id")
-    return NothingToRun(
-        f"no task of benchmark `{benchmark}` matches `{unknown[0]}`" + _others(len(unknown) - 1),
-        hint=_suggestion(unknown[0], whole),
-    )
-
-
-def _others(number: int) -> str:
-    return f" and {number} more" if number > 0 else ""
-
-
-def _suggestion(name: str, whole: set[str]) -> str:
-    near = nearest(name, sorted(whole))
-    return f"did you mean `{near}`?" if near else f"`{min(whole)}` is one that it has"

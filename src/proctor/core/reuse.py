@@ -123,6 +123,11 @@ class Row(NamedTuple):
 
 _EXECUTE = Row(Kind.EXECUTE, Kind.EXECUTE)
 
+GONE = Decided(Kind.EXECUTE, "previous run deleted")
+"""What filled it was made by a run that is no longer on the disk."""
+UNREADABLE = Decided(Kind.EXECUTE, Saved.DAMAGED.value)
+"""What filled it is of a run whose plan cannot be read, so that nobody knows what it was."""
+
 TABLE: Mapping[Saved, Row] = {
     Saved.PASSED: Row(Kind.REUSE, Kind.REUSE),
     Saved.FAILED: Row(Kind.REUSE, Kind.EXECUTE),
@@ -223,10 +228,22 @@ def changed(planned: Mapping[str, str], saved: Mapping[str, str]) -> Decided:
 
     Both map parts to their hashes. Where several parts differ, all are named, the first with its hashes.
     """
-    names = sorted(name for name in planned.keys() | saved.keys() if planned.get(name) != saved.get(name))
+    names = changed_parts(planned, saved)
     if not names:
         return Decided(Kind.EXECUTE, "ordinal changed")
     first, *others = names
     more = f", {', '.join(others)} changed" if others else ""
     old, new = saved.get(first, "absent"), planned.get(first, "absent")
     return Decided(Kind.EXECUTE, f"{first} changed ({old[:8]} -> {new[:8]}){more}")
+
+
+def changed_parts(planned: Mapping[str, str], saved: Mapping[str, str]) -> list[str]:
+    """Return the names of the parts that differ; both map parts to their hashes."""
+    return sorted(name for name in planned.keys() | saved.keys() if planned.get(name) != saved.get(name))
+
+
+def endpoint_changed(planned: str | None, saved: str | None) -> Decided:
+    """Return the decision on a slot of which only the endpoint differs; None is that of the model's family (P2)."""
+    old, new = saved or "default endpoint", planned or "default endpoint"
+    advice = f"`model.identity={saved}` says that both are the same" if saved else "give both one `model.identity`"
+    return Decided(Kind.EXECUTE, f"model changed ({old} -> {new}), only its endpoint: {advice}")

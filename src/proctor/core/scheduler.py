@@ -24,7 +24,6 @@ answer `Seal` comes first, then what stops and is cancelled, then what starts an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from proctor.core.admit import Admission
@@ -41,6 +40,7 @@ from proctor.core.schedule import ExperimentPlan
 from proctor.core.stages import Stages
 from proctor.core.stops import Stops
 from proctor.core.tries import Tries
+from proctor.core.waiting import waiting
 from proctor.errors import InternalError
 from proctor.model.events import (
     EVENT_TYPES,
@@ -58,13 +58,9 @@ from proctor.model.events import (
     TryEvent,
 )
 from proctor.model.ids import AttemptId
+from proctor.model.waiting import Waiting
 
 _TRY_ENDED = Step.TRY_ENDED
-_index_of = attrgetter("index")
-
-
-def _half() -> float:
-    return 0.5
 
 
 class Scheduler:
@@ -81,7 +77,7 @@ class Scheduler:
         limits: GateLimits,
         mint: Callable[[], AttemptId],
         *,
-        jitter: Callable[[], float] = _half,
+        jitter: Callable[[], float] = lambda: 0.5,
         patience: int = OVERTAKEN_AT_MOST,
     ) -> None:
         self._books = Books(plans, limits, mint)
@@ -89,6 +85,7 @@ class Scheduler:
         self._stages = Stages(self._books, self._stops)
         self._tries = Tries(self._books, self._stops, jitter)
         self._admission = Admission(self._books, self._stops, patience)
+        self.retry_at = self._books.dues.at  # of an attempt: when its wait between two tries is over
         self._started = self._finished = False
         self._cut: StopReason | None = None
         """Why everything stops: an interrupt, or results that cannot be written."""
@@ -106,13 +103,15 @@ class Scheduler:
         """Return the state of all gates and experiments now; it never changes afterwards."""
         return self._books.snapshot()
 
+    def waiting(self, *, now: float) -> list[Waiting]:
+        """Return what the queued slots wait for now: for each the first gate without room for it."""
+        return waiting(self._books, self._admission.chooser, now)
+
     def validate(self) -> None:
         """Check everything that must hold between two events; raises `InternalError` where it does not."""
         audit(self._books)
-        if self._started and self._cut is None:
-            could = self._admission.could_start()
-            if could is not None:
-                raise InternalError(f"{could} could start and does not")
+        if self._started and self._cut is None and (could := self._admission.could_start()) is not None:
+            raise InternalError(f"{could} could start and does not")
         left = sum(run.completion is None for run in self._books.runs)
         if left != self._stages.unfinished or (self._finished and left):
             raise InternalError(f"{left} experiments are unfinished, counted {self._stages.unfinished}")
@@ -271,7 +270,7 @@ class Scheduler:
 
     def _touched(self) -> list[Run]:
         """Return what was touched, in plan order; a list of its own, as more may be touched meanwhile."""
-        return sorted(self._stops.touched.values(), key=_index_of)
+        return sorted(self._stops.touched.values(), key=lambda run: run.index)
 
     def _announce(self, commands: list[Command]) -> None:
         """Ask to be woken at the next moment at which something may start, unless that was asked for already."""

@@ -163,6 +163,11 @@ class Dues:
         """Take an attempt out, if it waits; say whether it did."""
         return self.due.pop(attempt, None) is not None
 
+    def at(self, attempt: AttemptId) -> float | None:
+        """Return the moment that an attempt waits for; None where it waits for none, or that has come."""
+        due = self.due.get(attempt)
+        return None if due is None else due[0]
+
     def earliest(self) -> float | None:
         """Return the next moment that somebody waits for."""
         heap = self._heap

@@ -6,40 +6,16 @@ attempt, `TryStarted`, ties it to its slot. The word `verdict` stands only in `A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import field
 
-from proctor.model.attempt import Issue, Outcome, Phase, TryResult, Usage, Verdict
+from proctor.model.attempt import Issue, Phase, TryResult, Usage, Verdict
+from proctor.model.frozen import frozen
 from proctor.model.ids import AttemptId
+from proctor.model.reasons import Completion, Purpose, StopReason
 
 
-class Purpose(StrEnum):
-    """What a sandbox was opened for."""
-
-    AGENT = "agent"
-    GRADE = "grade"
-
-
-class StopReason(StrEnum):
-    """Why slots are not dispatched, and why tries are cancelled; a later member replaces an earlier one."""
-
-    EARLY_EXIT = "early exit"
-    BUDGET = "budget"
-    LEASE = "lease"
-    SCOPE_STOPPED = "stopped scope"
-    DISK = "disk"
-    INTERRUPT = "interrupt"
-
-
-class Completion(StrEnum):
-    """How a run ended."""
-
-    COMPLETE = "complete"
-    INTERRUPTED = "interrupted"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStarted:
     """A run directory is open for writing. `format` is the version of the journal."""
 
@@ -56,7 +32,7 @@ class RunStarted:
     early_exit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlotFilled:
     """A slot was filled at planning by a saved attempt of another run: nothing is executed, no cost is counted again.
 
@@ -75,7 +51,7 @@ class SlotFilled:
     """Whether its identity differs and a person looked at it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryStarted:
     """A try of an attempt was dispatched; journaled before any sandbox is asked for."""
 
@@ -87,7 +63,7 @@ class TryStarted:
     """Whether the agent's part is taken from the checkpoint of an earlier try."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxOpened:
     """A provider made a sandbox; journaled at once, so that a killed process leaves a list of what to sweep."""
 
@@ -97,7 +73,7 @@ class SandboxOpened:
     purpose: Purpose
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxDisposed:
     """A sandbox is gone."""
 
@@ -105,7 +81,7 @@ class SandboxDisposed:
     sandbox: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseStarted:
     """A phase of a try began."""
 
@@ -113,7 +89,7 @@ class PhaseStarted:
     phase: Phase
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseEnded:
     """A phase of a try ended; `seconds` by the monotonic clock, waiting for permits not counted."""
 
@@ -122,7 +98,7 @@ class PhaseEnded:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SavedFile:
     """A file of a checkpoint: its name below the directory of the try, the digest (sha256) and size of its content."""
 
@@ -131,7 +107,7 @@ class SavedFile:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkCheckpointed:
     """What grading needs was saved: the answer's digest (sha256), where there is one, and every file beside it.
 
@@ -146,21 +122,21 @@ class WorkCheckpointed:
     files: tuple[SavedFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GradingQueued:
     """The agent's part of a try is over, its sandbox is gone, and it asks for the permits that grading needs."""
 
     attempt: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GradingStarted:
     """The permits for grading were granted."""
 
     attempt: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackoffStarted:
     """Inside a try, something refused for now will be repeated after `seconds`; nothing of the try executes meanwhile.
 
@@ -172,7 +148,7 @@ class BackoffStarted:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackoffEnded:
     """The wait inside a try is over, after `seconds`; the try asks for its permits and goes on when it is told to."""
 
@@ -180,7 +156,14 @@ class BackoffEnded:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class TryResumed:
+    """The permits that a wait inside a try had given back are held again: it executes from here on."""
+
+    attempt: AttemptId
+
+
+@frozen
 class IssueRaised:
     """A problem was recorded while the try goes on."""
 
@@ -188,7 +171,7 @@ class IssueRaised:
     issue: Issue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryEnded:
     """A try is over: its sandboxes are gone, or their disposal has run out of time; that of a lane stays.
 
@@ -203,7 +186,7 @@ class TryEnded:
     retry_after_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttemptSealed:
     """An attempt is final and fills its slot."""
 
@@ -215,7 +198,7 @@ class AttemptSealed:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DispatchStopped:
     """`slots` slots of the experiment will not be dispatched."""
 
@@ -224,14 +207,14 @@ class DispatchStopped:
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseGranted:
     """The experiment holds the lease on its shared state."""
 
     experiment: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseRefused:
     """The lease was not to be had within the wait that was allowed; nothing is held."""
 
@@ -239,14 +222,14 @@ class LeaseRefused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseReleased:
     """The experiment holds no lease and waits for none."""
 
     experiment: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetupEnded:
     """The setup hook of the experiment ended; with an issue it failed."""
 
@@ -254,7 +237,7 @@ class SetupEnded:
     issue: Issue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TeardownEnded:
     """The teardown hook of the experiment ended; with an issue it failed."""
 
@@ -262,16 +245,20 @@ class TeardownEnded:
     issue: Issue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaneClosed:
-    """A lane is over; `sandbox` is the one that it had and that is gone, None where it had none or could not go."""
+    """A lane is over; `sandbox` is the one that it had and that is gone, None where it had none or could not go.
+
+    `issue` is of the hook that was to undo what another did to the sandbox.
+    """
 
     lane: str
     experiment: str
     sandbox: str | None = None
+    issue: Issue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interrupted:
     """The invocation was told to stop, by a signal (its number) or for another `cause` (0), such as its time limit."""
 
@@ -279,12 +266,17 @@ class Interrupted:
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded:
-    """Nothing of the experiment is left to do."""
+    """Nothing of the experiment is left to do.
+
+    `waited` are the slot-seconds that its slots were queued, by what held them back, as the scheduler saw it from time
+    to time; empty where it was not measured.
+    """
 
     experiment: str
     completion: Completion
+    waited: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 TryEvent = (
@@ -311,6 +303,7 @@ Event = (
     | SlotFilled
     | TryStarted
     | GradingStarted
+    | TryResumed
     | AttemptSealed
     | DispatchStopped
     | Interrupted
@@ -319,7 +312,8 @@ Event = (
 
 EVENT_TYPES: tuple[type[Event], ...] = (
     RunStarted, SlotFilled, TryStarted, SandboxOpened, SandboxDisposed, PhaseStarted, PhaseEnded, WorkCheckpointed,
-    GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, IssueRaised, TryEnded, AttemptSealed,
+    GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, TryResumed, IssueRaised, TryEnded,
+    AttemptSealed,
     LeaseGranted, LeaseRefused, LeaseReleased, SetupEnded, TeardownEnded, LaneClosed, DispatchStopped, Interrupted,
     RunEnded,
 )  # fmt: skip
@@ -328,23 +322,15 @@ FINAL_EVENTS: tuple[type[Event], ...] = (TryEnded, AttemptSealed, DispatchStoppe
 """Events that end something: on disk for good before any display shows them (spec 08 D1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimerFired:
     """A moment that the scheduler asked for has come; too early, too late or too often does no harm."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreFailed:
     """Results cannot be written any more."""
 
 
 Notice = TimerFired | StoreFailed
 """What the scheduler is told and no journal keeps: time passing, and that there is no journal left to keep it."""
-
-__all__ = [
-    "EVENT_TYPES", "FINAL_EVENTS", "AttemptSealed", "BackoffEnded", "BackoffStarted", "Completion", "DispatchStopped",
-    "Event", "GradingQueued", "GradingStarted", "Interrupted", "IssueRaised", "LaneClosed", "LeaseGranted",
-    "LeaseRefused", "LeaseReleased", "Notice", "Outcome", "PhaseEnded", "PhaseStarted", "Purpose", "RunEnded",
-    "RunEvent", "RunStarted", "SandboxDisposed", "SandboxOpened", "SavedFile", "SetupEnded", "SlotFilled", "StopReason",
-    "StoreFailed", "TeardownEnded", "TimerFired", "TryEnded", "TryEvent", "TryStarted", "WorkCheckpointed",
-]  # fmt: skip

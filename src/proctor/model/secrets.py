@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 _SECRET_NAME = re.compile(
@@ -29,13 +29,18 @@ def secrets_in(tree: Any) -> Iterator[str]:
             yield from secrets_in(value)
 
 
-def without_secrets(tree: Any) -> Any:
-    """Return a JSON value without the texts that stand under secret names; their names stay."""
+def without_secrets(tree: Any, among: Collection[str] | None = None) -> Any:
+    """Return a JSON value without the texts that stand under secret names; their names stay.
+
+    With `among` only those texts are left out that are in it.
+    """
     if isinstance(tree, Mapping):
         return {
-            name: None if isinstance(value, str) and is_secret_name(name) else without_secrets(value)
+            name: None
+            if isinstance(value, str) and is_secret_name(name) and (among is None or value in among)
+            else without_secrets(value, among)
             for name, value in cast("Mapping[str, Any]", tree).items()
         }
     if isinstance(tree, list | tuple):
-        return [without_secrets(value) for value in cast("list[Any]", tree)]
+        return [without_secrets(value, among) for value in cast("list[Any]", tree)]
     return tree

@@ -54,6 +54,8 @@ class EnvironmentSpec:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     resources: Resources = Resources()
     network: str = "full"
+    proxy: bool = False
+    """Whether commands get the proxy variables of the machine that proctor runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Reference:
 
 
 def _no_files() -> dict[str, bytes]:
+    return {}
+
+
+def _no_code() -> dict[str, str]:
     return {}
 
 
@@ -104,6 +110,14 @@ class Task:
     artifacts: tuple[Artifact, ...] = ()
     """What is taken out of the agent's sandbox, which the task needs then; grading `fresh` finds it in its own sandbox,
     at the same paths."""
+    agent_timeout_seconds: float | None = None
+    """Limit of the agent phase, where the experiment sets none."""
+    timeout_seconds: float | None = None
+    """Limit of a whole try, where the experiment sets none."""
+    group: str | None = None
+    """The task group that it is a member of."""
+    code: Mapping[str, str] = field(default_factory=_no_code)
+    """What code it consists of: the name of each file or package, and its digest or version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +125,8 @@ class TimeLimits:
     """Limits of a try in seconds of execution; `None` is none.
 
     `try_seconds` bounds all phases together but `dispose`. `agent_idle_seconds` bounds how long the agent may give no
-    sign of life: output, a model call, progress.
+    sign of life: output, a model call, progress. `task_factor` is what the limits that a task declares are multiplied
+    by.
     """
 
     open_seconds: float | None = 600.0
@@ -122,6 +137,7 @@ class TimeLimits:
     dispose_seconds: float | None = 60.0
     try_seconds: float | None = None
     agent_idle_seconds: float | None = None
+    task_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +183,14 @@ class Experiment:
     flags: Mapping[str, Json] = field(default_factory=_no_params)
     artifacts: tuple[Artifact, ...] = ()
     """What is kept of every task's sandbox, beside what the tasks declare."""
+    sandbox_setup: str | None = None
+    """Path of the function that is called once with each physical sandbox of an agent, before anything else is done."""
+    sandbox_teardown: str | None = None
+    code: Mapping[str, str] = field(default_factory=_no_code)
+    """What its hooks stand for, by the name of the hook: the identity that they declare, else the digest of their
+    source."""
+    directory: str | None = None
+    """The name of the directory of its runs, where it is not made of model, benchmark and harness."""
+    tags: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=_no_code)
+    """Free words for people, kept with the run."""

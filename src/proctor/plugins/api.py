@@ -6,16 +6,17 @@ them an owner. Parameters are a pydantic model in `options`, validated before an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Usage
-from proctor.model.spec import Json, ModelSpec, Task
+from proctor.model.spec import Json, Task
+from proctor.plugins.models import ChatMessage, Completion, Model, OpenModel
 from proctor.plugins.sandboxes import (
     MEBIBYTE,
     OUTPUT_LIMIT_BYTES,
+    AgentSandbox,
     ExecLimits,
     ExecResult,
     LeftOut,
@@ -23,6 +24,7 @@ from proctor.plugins.sandboxes import (
     Provider,
     Sandbox,
 )
+from proctor.plugins.sessions import Collected, Message, Session, Turn
 
 if TYPE_CHECKING:
     import logging
@@ -31,45 +33,6 @@ if TYPE_CHECKING:
 
 API_VERSION = 1
 """Version of these contracts."""
-
-
-# ------------------------------------------------------------------------------------------------------- models
-
-
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
-    """One message of a conversation; `role` is system, user or assistant."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a model answered. `usage` is None when the endpoint reported none."""
-
-    text: str
-    usage: Usage | None
-    model: str | None = None
-    stop_reason: str | None = None
-
-
-class Model(Protocol):
-    """A model behind its endpoint."""
-
-    spec: ModelSpec
-
-    async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
-        """Make one call, never repeated in silence; raises `Fault` with a `model.*` code."""
-        ...
-
-    async def close(self) -> None:
-        """Close connections."""
-        ...
-
-
-OpenModel = Callable[[ModelSpec], Model]
-"""A model family, as registered: makes a model from its specification."""
 
 
 # ---------------------------------------------------------------------------------------------------- harnesses
@@ -99,13 +62,18 @@ class AttemptContext(Protocol):
         ...
 
     @property
-    def sandbox(self) -> Sandbox:
+    def sandbox(self) -> AgentSandbox:
         """The agent's sandbox; raises `RuntimeError` where neither harness nor task asked for one."""
         ...
 
     @property
     def model(self) -> Model:
         """The model; raises `RuntimeError` where the experiment names none."""
+        ...
+
+    @property
+    def used(self) -> Usage:
+        """What model calls of the agent used so far in this try, as far as it was reported with `usage`."""
         ...
 
     async def backoff(self, seconds: float, code: str) -> None:
@@ -129,46 +97,11 @@ class AttemptContext(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What is sent to the agent in one turn."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What came back from the agent in one turn."""
-
-    answer: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What is kept of a session: the trajectory as a JSON value (ATIF), and files by name."""
-
-    trajectory: Json | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-
-
-class Session(Protocol):
-    """A started harness."""
-
-    async def send(self, message: Message) -> Turn:
-        """Make one turn."""
-        ...
-
-    async def collect(self) -> Collected:
-        """Return what is to be kept; called after failure and timeout too."""
-        ...
-
-    async def close(self) -> None:
-        """Free what the session holds."""
-        ...
-
-
 class Harness(Protocol):
-    """The program that drives a model to solve a task."""
+    """The program that drives a model to solve a task.
+
+    One whose sessions cannot take a second turn has an attribute `turns` as well: how many they take.
+    """
 
     name: str
     version: str
@@ -203,6 +136,22 @@ class Benchmark(Protocol):
 
     async def setup(self, ctx: AttemptContext) -> None:
         """Put the task's material into the agent's sandbox; called only where there is one."""
+        ...
+
+
+StartSession = Callable[[], Awaitable[Session]]
+"""Starts one more session of the experiment's harness; whoever starts it closes it."""
+
+
+class Drives(Protocol):
+    """What a benchmark has beside the rest whose tasks are programs that talk to the agent, and not one prompt."""
+
+    async def drive(self, ctx: AttemptContext, start: StartSession) -> Session:
+        """Return the session of a try, in phase setup, in place of the harness's own.
+
+        Its one turn (`send`) runs the program of the task, which talks to sessions of the harness from `start`; its
+        `collect` and `close` are those of all of them.
+        """
         ...
 
 
@@ -266,7 +215,7 @@ class Grader(Protocol):
 
 
 __all__ = [
-    "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AttemptContext", "Benchmark", "ChatMessage",
-    "Collected", "Completion", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "LeftOut", "Message",
-    "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "Turn",
+    "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "AttemptContext", "Benchmark",
+    "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness",
+    "LeftOut", "Message", "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "StartSession", "Turn",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ protocol of its kind in `plugins.api` names them. The rest of the protocol must 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -59,8 +60,14 @@ _MEND = "mend the plugin: `proctor.plugins.api` says what it must have"
 
 
 @cache
+def _installed() -> Any:
+    """Return all there are: to look for those of one group takes as long, since every distribution is read."""
+    return entry_points()
+
+
+@cache
 def _entries(kind: Kind) -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=kind.group)}
+    return {entry.name: entry for entry in _installed().select(group=kind.group)}
 
 
 def names(kind: Kind) -> list[str]:
@@ -82,19 +89,20 @@ def load(kind: Kind, name: str) -> Any:
     """
     entry = _entries(kind).get(name)
     if entry is None and ":" in name:
-        found = _import(kind, name)
-        return _checked(
-            kind, f"`{name}`", found, hint=f"name one that is; `{kind.list_with}` lists all that are installed"
-        )
+        hint = f"name one that is; `{kind.list_with}` lists all that are installed"
+        return _checked(kind, lambda: f"`{name}`", _import(kind, name), hint=hint)
     if entry is None:
         raise UnknownName(kind.value, name, names(kind), list_with=kind.list_with)
-    what = f"`{name}` of {origin(kind, name)}"
+
+    def what() -> str:  # to ask for the version of a distribution means to read a file of it
+        return f"`{name}` of {origin(kind, name)}"
+
     try:
         found = entry.load()
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginLoadError(f"{kind.value} {what} cannot be loaded: {describe(error)}", hint=_REINSTALL) from error
+        raise PluginLoadError(f"{kind.value} {what()} cannot be loaded: {describe(error)}", hint=_REINSTALL) from error
     return _checked(kind, what, found, hint=_REINSTALL)
 
 
@@ -111,18 +119,19 @@ def _import(kind: Kind, path: str) -> Any:
     return found
 
 
-def _checked(kind: Kind, what: str, found: Any, *, hint: str) -> Any:
-    """Return what was found if it can be called to make a plugin of its kind."""
+def _checked(kind: Kind, what: Callable[[], str], found: Any, *, hint: str) -> Any:
+    """Return what was found if it can be called to make a plugin of its kind; `what` names it in an error."""
     if not callable(found):
-        raise PluginLoadError(f"{what} is no {kind.value}: it cannot be called to make one", hint=hint)
+        raise PluginLoadError(f"{what()} is no {kind.value}: it cannot be called to make one", hint=hint)
     fields, methods = _required(kind)
     missing = [name for name in _READ_FIRST if name in fields and not hasattr(found, name)]
     if isinstance(found, type):
         missing += _missing_methods(found, methods)
-    _refuse(kind, what, missing, hint=hint)
+    if missing:
+        _refuse(kind, what(), missing, hint=hint)
     options: Any = getattr(found, "options", None)
     if "options" in fields and not _is_model(options):
-        raise PluginLoadError(f"{what} is no {kind.value}: its `options` is no pydantic model", hint=hint)
+        raise PluginLoadError(f"{what()} is no {kind.value}: its `options` is no pydantic model", hint=hint)
     return found
 
 

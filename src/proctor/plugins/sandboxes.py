@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from proctor.model.spec import EnvironmentSpec
 
@@ -174,6 +174,15 @@ class Sandbox(Protocol):
         ...
 
 
+class AgentSandbox(Sandbox, Protocol):
+    """A sandbox of an agent as hooks, benchmarks, harnesses and tasks see it."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What `sandbox_setup` left for whoever uses this sandbox: of this one alone, for as long as it lives."""
+        ...
+
+
 class Provider(Protocol):
     """Makes sandboxes. One object per provider and invocation."""
 
@@ -209,4 +218,7 @@ class Provider(Protocol):
         ...
 
 
-__all__ = ["MEBIBYTE", "OUTPUT_LIMIT_BYTES", "ExecLimits", "ExecResult", "LeftOut", "OnOutput", "Provider", "Sandbox"]
+__all__ = [
+    "MEBIBYTE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "ExecLimits", "ExecResult", "LeftOut", "OnOutput", "Provider",
+    "Sandbox",
+]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proctor.model.attempt import NO_USAGE, Phase, Usage
+from proctor.model.attempt import NO_USAGE, Phase, Severity, TryResult, Usage
 
 
 @dataclass(slots=True)
@@ -18,10 +18,31 @@ class InFlight:
     phase: Phase | None = None
     phase_at: float = 0.0
     backing_off: str | None = None
-    """The code of what it waits for, while it waits inside a try."""
+    """The code of what it waits for, while it waits inside a try, until it holds its permits again."""
+    waits_since: float = 0.0
+    """When its last wait began, inside a try or between two."""
+    waits_seconds: float | None = None
+    """How long that wait was to be; None where that is not known."""
+    cause: str = ""
+    """Once its last try has ended: the code that another one would be made for."""
     ended: bool = False
     """Whether its last try has ended: then it is sealed in the same moment, or waits to be tried again."""
     work: Usage = NO_USAGE
     """What the work used that counts so far; a try of grading only leaves it in force."""
     grading: Usage = NO_USAGE
     """What grading that work used."""
+    spent: Usage = NO_USAGE
+    """What all its tries used that have ended, grading included."""
+    fatal: tuple[tuple[str, str], ...] = ()
+    """The (severity, code) of the FATAL issues of the try that ended last."""
+    opened_in: float | None = None
+    """How long the last opening took, until it is known that a sandbox came of it."""
+
+
+def cause_of(result: TryResult) -> str:
+    """Return the code that another try is made for; the outcome where there is none."""
+    for severity in (Severity.FATAL, Severity.ERROR):
+        for issue in result.issues:
+            if issue.severity is severity:
+                return issue.code
+    return result.outcome.value

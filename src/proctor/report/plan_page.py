@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PlannedExperiment:
-    """One experiment: how much there is of it and what it is made of; `earlier` says what its forecast rests on."""
+    """One experiment: how much there is of it, what it is made of, and what its forecast rests on."""
 
     name: str
     tasks: int
@@ -25,6 +25,8 @@ class PlannedExperiment:
     runs_before: int
     samples: int
     tasks_known: int
+    decisions: Mapping[str, int]
+    """How many of its slots each decision is about."""
 
     @property
     def slots(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +12,9 @@ from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 SLOTS_SHOWN = 40
 """Slots that are listed one by one unless all are asked for."""
 
+BLOCKS_AT_MOST = 8
+"""More experiments than that have one line each."""
+
 NEVER_RUN = "unknown: nothing was run before"
 
 # ------------------------------------------------------------------------------------------------------- for people
@@ -20,32 +23,56 @@ NEVER_RUN = "unknown: nothing was run before"
 def plan_lines(page: PlanPage, shown: Iterable[SlotLine], *, hidden: int) -> Iterator[str]:
     """Yield the lines of a plan; `shown` are slots, and `hidden` is how many there are beside them."""
     yield page.headline
-    for one in page.experiments:
+    several = len(page.experiments) > 1
+    if len(page.experiments) > BLOCKS_AT_MOST:
         yield ""
-        yield from _experiment_lines(one)
+        yield from _experiment_table(page.experiments)
+    else:
+        for one in page.experiments:
+            yield ""
+            yield from _experiment_lines(one, several=several)
     yield ""
     yield "limits in force"
     yield from _columns([(gate.name, gate.limit, _scope(gate)) for gate in page.gates])
     yield ""
     yield "slots"
-    several = len(page.experiments) > 1
     for slot in shown:
         name = f"{printable(slot.experiment)} " if several else ""
         group = f"  group {printable(slot.group)}" if slot.group is not None else ""
         yield f"  {name}{printable(slot.task)} #{slot.ordinal}  {printable(slot.decision)}{group}"
     if hidden:
         yield f"  and {hidden:,} more; `--all` lists every one"
-    counted = SEPARATOR.join(f"{number:,} {printable(decision)}" for decision, number in page.decisions.items())
-    yield f"{plural(page.slots, 'slot')}: {counted}"
+    yield f"{plural(page.slots, 'slot')}: {_counted(page.decisions)}"
     yield ""
     yield from _prediction_lines(page)
 
 
-def _experiment_lines(one: PlannedExperiment) -> Iterator[str]:
+def _counted(decisions: Mapping[str, int]) -> str:
+    return SEPARATOR.join(f"{number:,} {printable(decision)}" for decision, number in decisions.items())
+
+
+def _experiment_table(experiments: Sequence[PlannedExperiment]) -> Iterator[str]:
+    yield "experiments"
+    rows = [("", "tasks", "slots", "benchmark", "harness", "model", "what is done")]
+    rows += [
+        (
+            printable(one.name),
+            f"{one.tasks:,}",
+            f"{one.slots:,}",
+            printable(one.benchmark),
+            printable(one.harness),
+            printable(one.model or "-"),
+            _counted(one.decisions),
+        )
+        for one in experiments
+    ]
+    yield from _columns(rows)
+
+
+def _experiment_lines(one: PlannedExperiment, *, several: bool) -> Iterator[str]:
     yield f"experiment {printable(one.name)}"
-    yield (
-        f"  {plural(one.tasks, 'task')} × {plural(one.attempts, 'attempt')} = {plural(one.slots, 'slot')}"  # noqa: RUF001
-    )
+    slots = f"  {plural(one.tasks, 'task')} × {plural(one.attempts, 'attempt')} = {plural(one.slots, 'slot')}"  # noqa: RUF001
+    yield f"{slots}: {_counted(one.decisions)}" if several else slots
     parts = [f"benchmark {printable(one.benchmark)}", f"harness {printable(one.harness)}"]
     parts.append(f"model {printable(one.model)}" if one.model is not None else "no model")
     yield "  " + SEPARATOR.join(parts)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from proctor.core.aggregate import Rate, headline, pass_rate
 from proctor.model.attempt import Usage, Verdict
 from proctor.report.plain import counts_line
+from proctor.report.time_hints import hint_of_agent, largest, time_lines
+from proctor.report.time_spent import together
 from proctor.report.view import RunView
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
 FORMAT = 1
+
+TIME_TOLD_FROM_SECONDS = 1.0
+"""Of a run that is shorter nobody needs to be told where its time went; summary.json says it all the same."""
 
 _RATE = ("rate", "low", "high", "passed", "scored", "base")
 """What is said of a rate beside its headline."""
@@ -56,6 +62,7 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
     `without_retried` has the same numbers over the attempts that needed one try only; it is null with early exit, whose
     base are tasks. `retried_cost_usd` is the part of `cost_usd` that went into work which a later try replaced.
     `reused_cost_usd` is no part of it: what reused attempts cost in the runs that made them, null where unknown.
+    `slot_seconds` is where the time went (docs/progress.md): by phase, wait, and gate that queued slots waited for.
     """
     rate = run_rate(view)
     counts = asdict(view.counts)
@@ -84,6 +91,8 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "backoffs": dict(view.backoffs),
         "backoff_seconds": round(view.backoff_seconds, 3),
         "seconds": round(view.seconds, 3),
+        "slot_seconds": {part: round(seconds, 3) for part, seconds in view.time.parts.items()},
+        "most_time": largest(view.time.parts),
         "usage": usage_data(view.usage),
         "grader_usage": usage_data(view.grader_usage),
         "cost_usd": total_cost(view),
@@ -133,8 +142,8 @@ def reuse_lines(view: RunView) -> list[str]:
     return [f"{view.reused.total():,} reused: {what} in the runs that made them, not counted above"]
 
 
-def summary_lines(view: RunView, *, directory: str) -> list[str]:
-    """Return the last lines about a run, for the terminal and summary.md."""
+def summary_lines(view: RunView, *, directory: str, time: bool = True) -> list[str]:
+    """Return the last lines about a run, for the terminal and summary.md; with `time`, where its time went."""
     lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
     facts = [f"{duration(view.seconds)} wall time"]
     both = view.usage + view.grader_usage
@@ -151,11 +160,36 @@ def summary_lines(view: RunView, *, directory: str) -> list[str]:
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
     lines += reuse_lines(view) + retry_lines(view)
+    if time:
+        lines += time_spent_lines([view])
     if view.issues:
         shown = [f"{n:,} {severity} {code}" for (severity, code), n in sorted(view.issues.items())]
         lines.append("issues: " + SEPARATOR.join(shown))
     lines.append(f"results: {directory}")
     return lines
+
+
+def time_spent_lines(views: Sequence[RunView]) -> list[str]:
+    """Return where the time of runs went, all together; nothing where they were too short for that to matter."""
+    if max((view.seconds for view in views), default=0.0) < TIME_TOLD_FROM_SECONDS:
+        return []
+    return time_lines(together([view.time for view in views]), _about_agent(views))
+
+
+def _about_agent(views: Sequence[RunView]) -> str:
+    """Return what there is to do about the work itself."""
+    begins = [view.started_at for view in views if view.started_at is not None]
+    ends = [view.last_at for view in views if view.last_at is not None]
+    wall = max(ends) - min(begins) if begins and ends else 0.0
+    longest = max(views, key=lambda view: view.longest_seconds)
+    task, ordinal = longest.longest
+    name = f"{longest.experiment} " if len(views) > 1 else ""
+    several = sum(view.sealed for view in views) > 1
+    return hint_of_agent(
+        (f"{name}{task} #{ordinal}", longest.longest_seconds) if several else None,
+        wall,
+        repeated=any(view.total > view.tasks and not view.early_exit for view in views),
+    )
 
 
 def _of_them(view: RunView) -> str:

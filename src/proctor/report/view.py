@@ -2,133 +2,99 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from proctor.core.aggregate import Counts
-from proctor.model.attempt import NO_USAGE, Usage, Verdict
+from proctor.model.attempt import NO_USAGE, Phase, TryResult, Verdict
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
     BackoffStarted,
-    Completion,
     DispatchStopped,
     Event,
     GradingQueued,
     GradingStarted,
     Interrupted,
     IssueRaised,
+    LaneClosed,
+    LeaseGranted,
+    PhaseEnded,
     PhaseStarted,
     RunEnded,
     RunStarted,
+    SandboxOpened,
     SlotFilled,
-    StopReason,
     TeardownEnded,
     TryEnded,
+    TryResumed,
     TryStarted,
 )
-from proctor.model.ids import AttemptId
-from proctor.report.in_flight import InFlight
+from proctor.report.in_flight import InFlight, cause_of
+from proctor.report.tallies import Tallies
+from proctor.report.time_spent import BACKOFF, GRADING_PERMITS
 
 
 @dataclass(slots=True)
-class RunView:
-    """What is known of one run after the events so far; times are wall clock seconds."""
+class RunView(Tallies):
+    """What is known of one run after the events so far."""
 
-    experiment: str
-    total: int = 0
-    in_flight: dict[AttemptId, InFlight] = field(default_factory=dict[AttemptId, InFlight])
-    waiting_for_grading: set[AttemptId] = field(default_factory=set[AttemptId])
-    """Those of them that wait for the permits of grading, and hold none."""
-    verdicts: Counter[Verdict] = field(default_factory=Counter[Verdict])
-    """Of the attempts that were made here."""
-    reused: Counter[Verdict] = field(default_factory=Counter[Verdict])
-    """Of the slots that saved attempts fill."""
-    reused_cost_usd: float | None = 0.0
-    """What those cost in the runs that made them; None where a part is not known."""
-    not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
-    issues: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How often each (severity, code) was raised."""
-    backoffs: Counter[str] = field(default_factory=Counter[str])
-    """How often tries waited inside themselves, by the code of what refused."""
-    backoff_seconds: float = 0.0
-    usage: Usage = NO_USAGE
-    grader_usage: Usage = NO_USAGE
-    tries: int = 0
-    retries: int = 0
-    """Tries after the first of an attempt."""
-    grading_only_tries: int = 0
-    """Those of them that only graded again what an earlier try had made."""
-    only_graded: int = 0
-    """Attempts that began with grading: their work is that of an earlier run."""
-    retried: Counter[Verdict] = field(default_factory=Counter[Verdict])
-    """The verdicts of attempts with more than one try."""
-    retried_usage: Usage = NO_USAGE
-    """What was used for work and grading that a later try replaced."""
-    early_exit: bool = False
-    tasks: int = 0
-    solved: set[str] = field(default_factory=set[str])
-    """With early exit: the tasks of which an attempt has passed."""
-    failures: Counter[str] = field(default_factory=Counter[str])
-    """With early exit: attempts that failed or were skipped, by task."""
-    needless: int = 0
-    """With early exit: attempts that were cancelled because their task was solved."""
-    scored: int = 0
-    score_sum: float = 0.0
-    teardown_failed: bool = False
-    signal: int | None = None
-    completion: Completion | None = None
-    started_at: float | None = None
-    last_at: float | None = None
-    sealed_seconds: float = 0.0
-    """Wall time of the attempt that was sealed last, from its first try."""
-
-    def add(self, event: Event, at: float) -> None:  # noqa: PLR0912 - one case per event
-        """Take one event, in order."""
-        self.started_at = at if self.started_at is None else self.started_at
+    def add(self, event: Event, at: float) -> None:
+        """Take one event, in order. Every attempt has a dozen of them: this is what a run costs that shows nothing."""
+        last = self.last_at
+        if last is None:
+            self.started_at = at
+        elif at > last:
+            in_flight = len(self.in_flight)
+            self.time.passes(at - last, queued=self.total - self.final - in_flight, in_flight=in_flight)
         self.last_at = at
-        match event:
-            case PhaseStarted(attempt, phase):
-                flight = self.in_flight[attempt]
-                flight.phase, flight.phase_at = phase, at
-            case TryStarted():
-                self._start_try(event, at)
-            case TryEnded():
-                self._end_try(event)
-            case AttemptSealed(attempt, _, _, verdict, score, tries):
-                self.waiting_for_grading.discard(attempt)
-                self.retried[verdict] += tries > 1
-                flight = self.in_flight.pop(attempt, None)  # none where the slot was given up before any try
-                self.sealed_seconds = at - flight.started_at if flight else 0.0
-                self.verdicts[verdict] += 1
-                self._take_score(event.task, verdict, score)
-            case SlotFilled():
-                self._fill(event)
-            case GradingQueued(attempt):
-                self.waiting_for_grading.add(attempt)
-            case GradingStarted(attempt):
-                self.waiting_for_grading.discard(attempt)
-            case IssueRaised(_, issue):
-                self.issues[issue.severity, issue.code] += 1
-            case BackoffStarted(attempt, code, _):
-                self.in_flight[attempt].backing_off = code
-                self.backoffs[code] += 1
-            case BackoffEnded(attempt, seconds):
-                self.in_flight[attempt].backing_off = None
-                self.backoff_seconds += seconds
-            case TeardownEnded(_, issue) if issue is not None:
-                self.issues[issue.severity, issue.code] += 1
-                self.teardown_failed = True
-            case DispatchStopped(_, reason, slots):
-                self.not_dispatched[reason] += slots
-            case Interrupted(signal):
-                self.signal = signal
-            case RunStarted():
-                self.total, self.tasks, self.early_exit = event.slots, event.tasks, event.early_exit
-            case RunEnded(_, completion):
-                self.completion = completion
-            case _:
-                pass
+        take = self._TAKES.get(type(event))
+        if take is not None:
+            take(self, event, at)
+
+    # ------------------------------------------------------------------------------------------- inside of a try
+
+    def _start_phase(self, event: PhaseStarted, at: float) -> None:
+        flight = self.in_flight[event.attempt]
+        flight.phase, flight.phase_at = event.phase, at
+        if event.phase is not Phase.DISPOSE:  # a try that is cancelled while it waits holds no permits to its end
+            flight.backing_off = None
+            self.worked = self.worked or event.phase is Phase.AGENT
+
+    def _end_phase(self, event: PhaseEnded, at: float) -> None:
+        self.time.worked(event.phase, event.seconds)
+        if event.phase is Phase.OPEN:
+            self.in_flight[event.attempt].opened_in = event.seconds
+
+    def _open(self, event: SandboxOpened, at: float) -> None:
+        flight = self.in_flight.get(event.attempt)
+        if flight is not None and flight.opened_in is not None:
+            self.opens.append(flight.opened_in)
+            flight.opened_in = None
+
+    def _back_off(self, event: BackoffStarted, at: float) -> None:
+        flight = self.in_flight[event.attempt]
+        flight.backing_off, flight.waits_since, flight.waits_seconds = event.code, at, event.seconds
+        self.backoffs[event.code] += 1
+        self.time.wait(event.attempt, BACKOFF, at)
+
+    def _end_backoff(self, event: BackoffEnded, at: float) -> None:
+        self.backoff_seconds += event.seconds
+        self.time.asks(event.attempt, at)
+
+    def _resume(self, event: TryResumed, at: float) -> None:
+        self.in_flight[event.attempt].backing_off = None
+        self.time.resumes(event.attempt, at)
+
+    def _queue_grading(self, event: GradingQueued, at: float) -> None:
+        self.waiting_for_grading.add(event.attempt)
+        self.time.wait(event.attempt, GRADING_PERMITS, at)
+
+    def _start_grading(self, event: GradingStarted, at: float) -> None:
+        self.waiting_for_grading.discard(event.attempt)
+        self.time.goes_on(event.attempt, at)
+
+    # ---------------------------------------------------------------------------------------- tries and attempts
 
     def _start_try(self, event: TryStarted, at: float) -> None:
         self.tries += 1
@@ -138,24 +104,86 @@ class RunView:
         known = self.in_flight.get(event.attempt)
         flight = InFlight(event.task, event.ordinal, event.try_number, known.started_at if known else at)
         if known is not None:
+            flight.spent = known.spent
+            self.retried_issues.update(known.fatal)
             self.retried_usage += known.grading
             if event.grading_only:
                 flight.work = known.work
             else:
                 self.retried_usage += known.work
+            self.time.goes_on(event.attempt, at)
         self.in_flight[event.attempt] = flight
 
-    def _end_try(self, event: TryEnded) -> None:
-        self.usage += event.result.usage
-        self.grader_usage += event.result.grader_usage
+    def _end_try(self, event: TryEnded, at: float) -> None:
+        result = event.result
+        self.waiting_for_grading.discard(event.attempt)
+        self.time.end_try(event.attempt, at)
         flight = self.in_flight.get(event.attempt)
+        if result.usage.calls or result.grader_usage.calls:
+            self._use(result, flight)
         if flight is not None:
             flight.ended, flight.backing_off = True, None
-            flight.work += event.result.usage
-            flight.grading += event.result.grader_usage
+            flight.waits_since, flight.waits_seconds = at, None
+            flight.cause = cause_of(result) if result.issues else result.outcome.value
+            if result.issues:
+                flight.fatal = tuple((issue.severity, issue.code) for issue in result.issues if issue.fatal)
 
-    def _fill(self, event: SlotFilled) -> None:
+    def _use(self, result: TryResult, flight: InFlight | None) -> None:
+        self.usage += result.usage
+        self.grader_usage += result.grader_usage
+        if flight is not None:
+            flight.work += result.usage
+            flight.grading += result.grader_usage
+            flight.spent += result.usage + result.grader_usage
+
+    def _seal(self, event: AttemptSealed, at: float) -> None:
+        self.waiting_for_grading.discard(event.attempt)
+        self.time.end(event.attempt, at)
+        if event.tries > 1:
+            self.retried[event.verdict] += 1
+        flight = self.in_flight.pop(event.attempt, None)  # none where the slot was given up before any try
+        self.sealed_seconds = at - flight.started_at if flight else 0.0
+        if self.sealed_seconds > self.longest_seconds:
+            self.longest_seconds, self.longest = self.sealed_seconds, (event.task, event.ordinal)
+        self.sealed_usage = flight.spent if flight else NO_USAGE
+        self.verdicts[event.verdict] += 1
+        self.final += 1
+        self._take_score(event.task, event.verdict, event.score)
+
+    # ------------------------------------------------------------------------------------------------- the run
+
+    def _start(self, event: RunStarted, at: float) -> None:
+        self.total, self.tasks, self.early_exit = event.slots, event.tasks, event.early_exit
+
+    def _raise(self, event: IssueRaised, at: float) -> None:
+        self.issues[event.issue.severity, event.issue.code] += 1
+
+    def _lease(self, event: LeaseGranted, at: float) -> None:
+        self.leased_at = at
+
+    def _tear_down(self, event: TeardownEnded, at: float) -> None:
+        if event.issue is not None:
+            self.issues[event.issue.severity, event.issue.code] += 1
+            self.teardown_failed = True
+
+    def _close_lane(self, event: LaneClosed, at: float) -> None:
+        if event.issue is not None:
+            self.issues[event.issue.severity, event.issue.code] += 1
+
+    def _stop(self, event: DispatchStopped, at: float) -> None:
+        self.not_dispatched[event.reason] += event.slots
+        self.final += event.slots
+
+    def _interrupt(self, event: Interrupted, at: float) -> None:
+        self.signal = event.signal
+
+    def _end(self, event: RunEnded, at: float) -> None:
+        self.completion = event.completion
+        self.time.measured = event.waited
+
+    def _fill(self, event: SlotFilled, at: float) -> None:
         self.reused[event.verdict] += 1
+        self.final += 1
         known = self.reused_cost_usd is not None and event.cost_usd is not None
         self.reused_cost_usd = (self.reused_cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
         self._take_score(event.task, event.verdict, event.score)
@@ -175,70 +203,26 @@ class RunView:
         elif verdict is Verdict.CANCELLED and task in self.solved:
             self.needless += 1
 
-    @property
-    def unsolved(self) -> int:
-        """With early exit: tasks of which every attempt was made and none passed."""
-        attempts = self.total // self.tasks if self.tasks else 0
-        return sum(task not in self.solved and count >= attempts for task, count in self.failures.items())
-
-    def cut_off(self, reason: StopReason) -> None:
-        """End a run that did not end by itself: what is in flight is cancelled, what is queued not dispatched."""
-        self.verdicts[Verdict.CANCELLED] += len(self.in_flight)
-        self.in_flight.clear()
-        self.waiting_for_grading.clear()
-        self.not_dispatched[reason] += self.counts.queued
-        self.completion = self.completion or Completion.STOPPED
-
-    @property
-    def backing_off(self) -> int:
-        """How many of those in flight wait inside a try, holding no global permit."""
-        return sum(flight.backing_off is not None for flight in self.in_flight.values())
-
-    @property
-    def between_tries(self) -> int:
-        """How many of those in flight wait to be tried again."""
-        return sum(flight.ended for flight in self.in_flight.values())
-
-    @property
-    def sealed(self) -> int:
-        """How many attempts that were made here are final."""
-        return self.verdicts.total()
-
-    @property
-    def counts(self) -> Counts:
-        """The parts of the total; they always add up to it."""
-        return self._counts(self.verdicts)
-
-    @property
-    def counts_without_retried(self) -> Counts:
-        """The same without the attempts that are final and took more than one try."""
-        return self._counts(self.verdicts - self.retried)
-
-    def _counts(self, verdicts: Counter[Verdict]) -> Counts:
-        running = len(self.in_flight)
-        stopped = self.not_dispatched.total()
-        return Counts(
-            total=self.total - self.sealed + verdicts.total(),
-            running=running,
-            queued=self.total - running - self.sealed - stopped - self.reused.total(),
-            passed=verdicts[Verdict.PASSED],
-            failed=verdicts[Verdict.FAILED],
-            errored=verdicts[Verdict.ERRORED],
-            skipped=verdicts[Verdict.SKIPPED],
-            cancelled=verdicts[Verdict.CANCELLED],
-            not_dispatched={reason.value: n for reason, n in self.not_dispatched.items()},
-            reused_passed=self.reused[Verdict.PASSED],
-            reused_failed=self.reused[Verdict.FAILED],
-        )
-
-    @property
-    def seconds(self) -> float:
-        """Wall time from the first event to the last."""
-        if self.started_at is None or self.last_at is None:
-            return 0.0
-        return max(0.0, self.last_at - self.started_at)
-
-    @property
-    def mean_score(self) -> float | None:
-        """Mean over the attempts that have a score; None where none has."""
-        return self.score_sum / self.scored if self.scored else None
+    _TAKES: ClassVar[Mapping[type[Event], Callable[..., None]]] = {
+        PhaseStarted: _start_phase,
+        PhaseEnded: _end_phase,
+        SandboxOpened: _open,
+        BackoffStarted: _back_off,
+        BackoffEnded: _end_backoff,
+        TryResumed: _resume,
+        GradingQueued: _queue_grading,
+        GradingStarted: _start_grading,
+        TryStarted: _start_try,
+        TryEnded: _end_try,
+        AttemptSealed: _seal,
+        SlotFilled: _fill,
+        IssueRaised: _raise,
+        LeaseGranted: _lease,
+        TeardownEnded: _tear_down,
+        LaneClosed: _close_lane,
+        DispatchStopped: _stop,
+        Interrupted: _interrupt,
+        RunStarted: _start,
+        RunEnded: _end,
+    }
+    """What is done with an event, by what it is; the others change nothing that is shown."""

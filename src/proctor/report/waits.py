@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from proctor.model.attempt import TryResult
-from proctor.model.codes import Severity
 from proctor.model.events import AttemptSealed, BackoffStarted, Event, TryEnded, TryStarted
 from proctor.model.ids import AttemptId
+from proctor.report.in_flight import cause_of
 from proctor.report.view import RunView
 from proctor.report.wording import duration, printable
 
 QUIET_SECONDS = 30.0
 """A display says a cause once in so long; the log has every wait."""
+
+
+_ENDS = (BackoffStarted, TryEnded)
 
 
 class Waits:
@@ -29,9 +31,11 @@ class Waits:
         An attempt waits to be tried again where a try of it has ended and the attempt is not final.
         """
         batch = list(batch)
-        slots = _slots_in(batch)
+        ends = [each for each in batch if type(each[1]) in _ENDS]  # few are, and of most attempts there is no more
+        if not ends:
+            return
         sealed = {(event.attempt, event.tries) for _, event, _ in batch if isinstance(event, AttemptSealed)}
-        for experiment, event, at in batch:
+        for experiment, event, at in ends:
             if isinstance(event, BackoffStarted):
                 cause, words = event.code, f"{duration(event.seconds)}, because of {event.code}"
             elif isinstance(event, TryEnded) and self._waits(views[experiment], event, sealed):
@@ -42,7 +46,8 @@ class Waits:
             loud = at - self._said.get((experiment, cause), float("-inf")) >= QUIET_SECONDS
             if loud:
                 self._said[experiment, cause] = at
-            yield f"wait: {_slot(views[experiment], event.attempt, slots)}  {words}", loud
+            whose = f"{printable(experiment)} " if len(views) > 1 else ""
+            yield f"wait: {whose}{_slot(views[experiment], event.attempt, batch)}  {words}", loud
 
     @staticmethod
     def _waits(view: RunView, event: TryEnded, sealed: Set[tuple[AttemptId, int]]) -> bool:
@@ -53,29 +58,17 @@ class Waits:
         return flight is None or flight.ended or flight.try_number > event.try_number
 
 
-def cause_of(result: TryResult) -> str:
-    """Return the code that another try is made for; the outcome where there is none."""
-    for severity in (Severity.FATAL, Severity.ERROR):
-        for issue in result.issues:
-            if issue.severity is severity:
-                return issue.code
-    return result.outcome.value
-
-
 def _asked_for(event: TryEnded) -> str:
     seconds = event.retry_after_seconds
     return f"; the server asks for {duration(seconds)}" if seconds else ""
 
 
-def _slots_in(batch: Iterable[tuple[str, Event, float]]) -> dict[AttemptId, str]:
-    """Return the slots of attempts that the batch itself ties to one: a view may be past them."""
-    return {
-        event.attempt: f"{printable(event.task)} #{event.ordinal}"
-        for _, event, _ in batch
-        if isinstance(event, TryStarted | AttemptSealed)
-    }
-
-
-def _slot(view: RunView, attempt: AttemptId, slots: Mapping[AttemptId, str]) -> str:
+def _slot(view: RunView, attempt: AttemptId, batch: Iterable[tuple[str, Event, float]]) -> str:
+    """Return the slot of an attempt. A view may be past it: then the batch itself says which it was."""
     flight = view.in_flight.get(attempt)
-    return f"{printable(flight.task)} #{flight.ordinal}" if flight is not None else slots.get(attempt, f"@{attempt}")
+    if flight is not None:
+        return f"{printable(flight.task)} #{flight.ordinal}"
+    for _, event, _ in batch:
+        if isinstance(event, TryStarted | AttemptSealed) and event.attempt == attempt:
+            return f"{printable(event.task)} #{event.ordinal}"
+    return f"@{attempt}"

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 SEPARATOR = " · "
+SMALLEST_USD = 0.0001
 
 
 def plural(count: int, singular: str, many: str | None = None) -> str:
@@ -25,11 +26,30 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+def running_clock(seconds: float) -> str:
+    """Return how long something has been going on as `03:12` or `2:05:00`."""
+    whole = max(0, int(seconds))
+    minutes = f"{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return minutes if whole < 3600 else f"{whole // 3600}:{minutes}"
+
+
+def briefly(seconds: float) -> str:
+    """Return a duration in its largest units, as `4 s`, `9 min`, `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def money(dollars: float | None) -> str:
     """Return an amount of US dollars; an unknown one is said to be unknown."""
     if dollars is None:
         return "cost unknown"
-    return f"${dollars:.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+    if 0 < dollars < SMALLEST_USD:
+        return f"under ${SMALLEST_USD}"
+    text = f"{dollars:.2f}" if dollars >= 1 or dollars == 0 else f"{dollars:.4f}"
+    return f"${text.removesuffix('00') if len(text) > len('0.00') and dollars < 1 else text}"
 
 
 def printable(text: str, *, most: int = 300) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proctor.model.events import BackoffEnded, BackoffStarted, TryEvent
 from proctor.runtime.clock import Clock
-from proctor.runtime.countdown import Activity, Countdown
+from proctor.runtime.countdown import Activity, Countdown, Sight
 from proctor.runtime.shield import shielded
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -46,6 +46,12 @@ class Backoff:
     def waited_seconds(self) -> float:
         """What was waited in all so far, grants included; not part of any phase."""
         return self._waited + (self._clock.monotonic() - self._since if self._since is not None else 0.0)
+
+    def sight(self) -> Sight:
+        """Return what can be seen of the try now: its last sign of life, and the limit in force."""
+        if self.countdown is not None:
+            return self.countdown.sight()
+        return Sight(self.activity.silent_seconds, paused=self._since is not None)
 
     async def wait(self, seconds: float, code: str) -> None:
         """Wait for `seconds` because of something with this code, then for the permits.

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from proctor.core.schedule import RetryPolicy
 from proctor.core.waits import backoff_seconds
 from proctor.errors import Fault
 from proctor.model.attempt import Usage
-from proctor.model.bounds import with_gap
 from proctor.model.codes import code_row
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import ChatMessage, Completion, ExecResult, Model, OnOutput, Sandbox
+from proctor.plugins.api import AgentSandbox, ChatMessage, Completion, Model, Sandbox
 from proctor.runtime.backoff import Backoff, retry_after_seconds
+from proctor.runtime.calls import noted_call
 from proctor.runtime.clock import Clock
 from proctor.runtime.countdown import Activity
 from proctor.runtime.notes import Notes, TryLog
-from proctor.runtime.output import HeadTail
+from proctor.runtime.watched_sandbox import WatchedSandbox
 
 T = TypeVar("T")
-
-CUT_OFF_BYTES = 64 * 1024
-"""Of each output stream of a command that is cut off so much is logged, head and tail."""
 
 REPEATS = 4
 """How often something that was refused is asked for again, whatever the retries of the attempt."""
@@ -39,6 +35,11 @@ class Patience:
         self._policy = policy
         self._unit = unit
         self._clock = clock
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the try."""
+        return self._clock
 
     @property
     def activity(self) -> Activity:
@@ -80,52 +81,22 @@ class PatientModel:
     async def _call(self, messages: Sequence[ChatMessage]) -> Completion:
         activity = self._patience.activity
         activity.sign()
-        try:
-            return await self._model.complete(messages)
-        finally:
-            activity.sign()
+        with noted_call(self._patience.clock):
+            try:
+                return await self._model.complete(messages)
+            finally:
+                activity.sign()
 
     async def close(self) -> None:
         """Do nothing: the model belongs to all attempts of the run."""
 
 
-class WatchedSandbox:
-    """A sandbox whose use is a sign of life: the start and the end of a command, and its output.
-
-    What a command had printed is logged where the call is cut off, by a limit or an interrupt: nobody else has it then.
-    """
-
-    def __init__(self, sandbox: Sandbox, activity: Activity, log: TryLog) -> None:
-        self._sandbox = sandbox
-        self._activity = activity
-        self._log = log
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sandbox, name)
-
-    async def exec(
-        self, command: str | Sequence[str], *, on_output: OnOutput | None = None, **options: Any
-    ) -> ExecResult:
-        """Run a command as the sandbox does."""
-        streams: dict[str, HeadTail] = {}
-
-        def heard(stream: str, data: bytes) -> None:
-            self._activity.sign()
-            streams.setdefault(stream, HeadTail(CUT_OFF_BYTES)).add(data)
-            if on_output is not None:
-                on_output(stream, data)
-
-        self._activity.sign()
-        try:
-            return await self._sandbox.exec(command, on_output=heard, **options)
-        except asyncio.CancelledError:
-            self._log.logger.warning("a command was cut off: %.1000s", command)
-            for stream, kept in streams.items():
-                text = with_gap(kept.kept, kept.dropped).decode("utf-8", "replace")
-                self._log.logger.warning("its %s so far, %d bytes:\n%s", stream, kept.total, text)
-            raise
-        finally:
-            self._activity.sign()
+def _heard(log: TryLog, activity: Activity) -> logging.Logger:
+    """Return the logger of a try, of which every line is a sign of life."""
+    logger = log.logger
+    if not logger.filters:
+        logger.addFilter(lambda _: activity.sign() is None)
+    return logger
 
 
 class TryContext:
@@ -150,22 +121,15 @@ class TryContext:
         self._activity = patience.activity
         self._notes = notes
         self._log = log
-        self._sandbox: Sandbox | None = None
+        self._sandbox: AgentSandbox | None = None
 
     @property
     def log(self) -> logging.Logger:
         """The log of the try; every line is a sign of life."""
-        logger = self._log.logger
-        if not logger.filters:
-            logger.addFilter(self._hear)
-        return logger
-
-    def _hear(self, record: logging.LogRecord) -> bool:
-        self._activity.sign()
-        return True
+        return _heard(self._log, self._activity)
 
     @property
-    def sandbox(self) -> Sandbox:
+    def sandbox(self) -> AgentSandbox:
         """The agent's sandbox."""
         if self._sandbox is None:
             raise RuntimeError(
@@ -173,9 +137,9 @@ class TryContext:
             )
         return self._sandbox
 
-    def attach(self, sandbox: Sandbox) -> None:
+    def attach(self, sandbox: AgentSandbox) -> None:
         """Give the try its sandbox."""
-        self._sandbox = cast("Sandbox", WatchedSandbox(sandbox, self._activity, self._log))
+        self._sandbox = cast("AgentSandbox", WatchedSandbox(sandbox, self._activity, self._log))
 
     @property
     def model(self) -> Model:
@@ -183,6 +147,11 @@ class TryContext:
         if self._model is None:
             raise RuntimeError("the experiment names no model; the harness should declare `needs_model`")
         return self._model
+
+    @property
+    def used(self) -> Usage:
+        """What model calls used so far."""
+        return self._notes.usage
 
     async def backoff(self, seconds: float, code: str) -> None:
         """Wait, holding no global permit; raises `KeyError` for a code that is not in the table."""
@@ -220,19 +189,21 @@ class GradingContext:
         sandbox: Sandbox | None,
         notes: Notes,
         log: TryLog,
+        activity: Activity,
     ) -> None:
         self.task = task
         self.answer = answer
         self.files = files
         self.artifacts = artifacts
-        self._sandbox = sandbox
+        self._sandbox = None if sandbox is None else cast("Sandbox", WatchedSandbox(sandbox, activity, log))
         self._notes = notes
         self._log = log
+        self._activity = activity
 
     @property
     def log(self) -> logging.Logger:
-        """The log of the try."""
-        return self._log.logger
+        """The log of the try; every line is a sign of life."""
+        return _heard(self._log, self._activity)
 
     @property
     def sandbox(self) -> Sandbox:

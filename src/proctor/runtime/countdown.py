@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
+from typing import NamedTuple
 
 from proctor.model.attempt import Phase
 from proctor.runtime.clock import Clock
@@ -19,6 +20,21 @@ class Limit(Enum):
     PHASE = "phase"
     TRY = "try"
     IDLE = "idle"
+
+
+class Sight(NamedTuple):
+    """What can be seen of a try from outside, at no cost to it.
+
+    `silent_seconds` is how long there was no sign of life. `limit` is the one that ends the phase first if nothing
+    changes, `limit_seconds` how long it is, `left_seconds` what is left of it: all None where no limit is in force.
+    Nothing of it runs off while the try is `paused`.
+    """
+
+    silent_seconds: float
+    limit: Limit | None = None
+    limit_seconds: float | None = None
+    left_seconds: float | None = None
+    paused: bool = False
 
 
 class Activity:
@@ -134,6 +150,21 @@ class Countdown:
         if self.idle_seconds is not None and not self._ending:
             ends.append(self._loop.time() - self._activity.silent_seconds + self.idle_seconds)
         return min(ends, default=None)
+
+    def sight(self) -> Sight:
+        """Return the limit that is reached next, as it stands now."""
+        silent, left = self._activity.silent_seconds, None
+        if self._closed or self._ending or self.over.done():
+            return Sight(silent)
+        if self._end is not None:
+            left = self._left if self._paused else self._end + self.held_by_others - self._loop.time()
+        if self.idle_seconds is not None:
+            idle = self.idle_seconds - (0.0 if self._paused else silent)  # what goes on gives a sign first
+            if left is None or idle < left:
+                return Sight(silent, Limit.IDLE, self.idle_seconds, max(0.0, idle), self._paused)
+        if left is None:
+            return Sight(silent, paused=self._paused)
+        return Sight(silent, self.limit, self.seconds, max(0.0, left), self._paused)
 
     def _arm(self) -> None:
         ends_at = self.ends_at()

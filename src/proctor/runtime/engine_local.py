@@ -9,6 +9,7 @@ from proctor.errors import InternalError, describe
 from proctor.model.attempt import Outcome, TryResult, issue_of
 from proctor.model.events import TryEnded, TryEvent
 from proctor.runtime.clock import Clock
+from proctor.runtime.countdown import Sight
 from proctor.runtime.job import Save, TryJob
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
@@ -61,6 +62,11 @@ class LocalEngine:
         self._forced = True
         for _, runner in self._running.values():
             runner.force()
+
+    def sight(self, attempt: str) -> Sight | None:
+        """Return what can be seen of the try of an attempt; None where none runs."""
+        running = self._running.get(attempt)
+        return None if running is None else running[1].sight()
 
     @property
     def running(self) -> int:

@@ -76,7 +76,7 @@ class Grading:
                 self._emit(GradingQueued(job.attempt))
                 await self._granted.wait()
             self._backoff.reopen()
-            sandbox = await self._boxes.open(Purpose.GRADE)
+            sandbox = (await self._boxes.open(Purpose.GRADE)).sandbox
             await self._backoff.close()
         handed_over = work.without(job.grader.reward_files)
         context = GradingContext(
@@ -87,6 +87,7 @@ class Grading:
             sandbox=sandbox,
             notes=self._notes,
             log=self._log,
+            activity=self._backoff.activity,
         )
         return await self._phases.run(
             Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, sandbox)

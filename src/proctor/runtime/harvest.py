@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from proctor.authoring.recorded_checks import RECORD_NAME
 from proctor.errors import Fault, SkipTask, boundary, go_on
 from proctor.model.attempt import GradingMode, Phase, issue_of
 from proctor.model.events import SavedFile, WorkCheckpointed
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 LIGHT_VALUES = 2_000
 LIGHT_CHARACTERS = 64 * 1024
+LIGHT_FILES = 2
 """What is no more than this is dealt with at once; more is left to a thread, so that it holds up nobody."""
 
 
@@ -111,7 +113,10 @@ class Harvest:
         if not self._files and not self._kept and (answer is None or not apart):
             # Nothing was produced; what was paid for is not to be paid again.
             return self._event(None, ()) if apart and self._notes.usage.calls else None
-        light = not self._files and not self._kept and len(answer or "") <= LIGHT_CHARACTERS
+        if not self._kept and not apart and not failed and set(self._files) == {RECORD_NAME}:
+            return None  # the grade has all that is in it
+        size = len(answer or "") + sum(map(len, self._files.values()))
+        light = len(self._files) <= LIGHT_FILES and not self._kept and size <= LIGHT_CHARACTERS
         files = self._fitting()
         writing = Writing(self._save, self._job.folder)
         try:

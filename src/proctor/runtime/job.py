@@ -13,6 +13,7 @@ from proctor.model.attempt import GradingMode, Issue
 from proctor.model.events import SavedFile
 from proctor.model.spec import Artifact, EnvironmentSpec, Json, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
+from proctor.runtime.agent_box import SandboxHooks
 from proctor.runtime.lanes import Lane
 
 Save = Callable[[str, bytes | Json], None]
@@ -76,3 +77,5 @@ class TryJob:
     """Where the try keeps files; needed where something is collected or saved as a file."""
     checkpoint: Checkpoint | None = None
     """Where the agent's part comes from in a try that only grades."""
+    sandbox_hooks: tuple[SandboxHooks, ...] = ()
+    """What sets up each sandbox of the agent, in this order, and undoes it: the experiment's, then the task group's."""

@@ -36,16 +36,20 @@ from proctor.model.events import (
     StoreFailed,
     TimerFired,
     TryEvent,
+    TryResumed,
     TryStarted,
 )
 from proctor.runtime.clock import Clock
+from proctor.runtime.countdown import Sight
 from proctor.runtime.engine_local import LocalEngine
 from proctor.runtime.hooks import CarriesOut, DecidesNext, NoHooks
 from proctor.runtime.job import Save, TryJob
+from proctor.runtime.log_scope import SHOWN
 from proctor.runtime.publisher import Publisher, RunSink, Shown
 from proctor.runtime.recorder import Recorder
 from proctor.runtime.redact import Redactor
 from proctor.runtime.sandbox_ledger import SandboxLedger
+from proctor.runtime.wait_meter import WaitMeter
 
 GRACE_SECONDS = 30.0
 """How long attempts in flight may take to clean up when the invocation is interrupted, unless it is told."""
@@ -67,6 +71,7 @@ class Loop:
         redactor: Redactor,
         hooks: CarriesOut | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        waits: WaitMeter | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._hooks = hooks or NoHooks()
@@ -79,6 +84,7 @@ class Loop:
         self._publisher = Publisher(runs, show, clock, on_failure=lambda: self.emit(StoreFailed()))
         self._recorder = Recorder(self._publisher, runs)
         self._deciding, self._finished = True, False
+        self._waits = waits
         self._grace_seconds = grace_seconds
         self._grace: asyncio.TimerHandle | None = None
         self._told_to_stop: Interrupted | None = None
@@ -92,6 +98,10 @@ class Loop:
     def store_error(self) -> StoreError | None:
         """The first failure to write results: dispatch stopped at it, and nothing was shown after it."""
         return self._publisher.error
+
+    def sight(self, attempt: str) -> Sight | None:
+        """Return what can be seen of the try of an attempt that runs."""
+        return self._engine.sight(attempt)
 
     def emit(self, event: TryEvent | RunEvent | Interrupted | Notice) -> None:
         """Put an event into the inbox; called on the thread of the event loop."""
@@ -141,6 +151,8 @@ class Loop:
 
     async def _drive(self, committer: asyncio.Task[None]) -> None:
         self._carry_out(self._scheduler.start(now=self._clock.monotonic()))
+        if self._waits is not None:
+            self._waits.look(self._clock.monotonic())
         self._publisher.end_step()
         while not self._finished:
             await self._wakeup.wait()
@@ -201,6 +213,7 @@ class Loop:
                 self._recorder.record(self._recorder.of_attempt(attempt), GradingStarted(attempt))
                 self._engine.grant(attempt)
             case ResumeTry(attempt):
+                self._recorder.record(self._recorder.of_attempt(attempt), TryResumed(attempt))
                 self._engine.resume(attempt)
             case CancelTry(attempt):
                 self._engine.cancel(attempt)
@@ -209,10 +222,11 @@ class Loop:
             case WakeAt(at):
                 self._wake_at(at)
             case StopDispatch(experiment, reason, slots):
-                log.info("%s: %d slots are not dispatched: %s", experiment, slots, reason)
+                log.info("%s: %d slots are not dispatched: %s", experiment, slots, reason, extra=SHOWN)
                 self._recorder.record(experiment, DispatchStopped(experiment, reason, slots))
             case FinishRun(experiment, completion):
-                self._recorder.run_ended(experiment, completion)
+                waited = self._waits.waited(experiment, self._clock.monotonic()) if self._waits is not None else {}
+                self._recorder.run_ended(experiment, completion, waited)
             case Finish():
                 self._finished = True
             case _:

@@ -20,7 +20,9 @@ from proctor.model.bounds import (
     with_gap,
 )
 from proctor.model.codes import Severity
+from proctor.runtime.job import TryJob
 from proctor.runtime.kept import kept_answer, kept_grade
+from proctor.runtime.log_scope import SCOPE, LogScope
 from proctor.runtime.output import HeadTail
 from proctor.runtime.redact import RedactingFormatter, Redactor
 
@@ -33,8 +35,10 @@ REFUSED_REQUEST = "model.invalid_request"
 class _KeptLines(logging.Handler):
     """Keeps the first and the last lines that are logged, in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         super().__init__()
+        self.setFormatter(RedactingFormatter(redactor))
+        self._redactor = redactor
         self.kept = HeadTail(TRY_LOG_BYTES)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -42,7 +46,7 @@ class _KeptLines(logging.Handler):
         try:
             line = self.format(record)
         except Exception as error:  # the texts of what is logged are a plugin's code
-            line = f"{record.levelname} a line that cannot be formatted: {describe(error)}"
+            line = self._redactor.text(f"{record.levelname} a line that cannot be formatted: {describe(error)}")
         self.kept.add(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -59,8 +63,7 @@ class TryLog:
     def logger(self) -> logging.Logger:
         """A logger of this try alone, known to no other part of the program."""
         if self._logger is None:
-            self._lines = _KeptLines()
-            self._lines.setFormatter(RedactingFormatter(self._redactor))
+            self._lines = _KeptLines(self._redactor)
             self._logger = logging.Logger("proctor.try", level=self._level)
             self._logger.addHandler(self._lines)
         return self._logger
@@ -77,6 +80,13 @@ class TryLog:
     def dropped(self) -> int:
         """How many bytes were left out of `content`."""
         return self._lines.kept.dropped if self._lines else 0
+
+
+def enter_scope(job: TryJob, log: TryLog) -> None:
+    """Let what is logged from here on, in this task and what it starts, be known as that of a try."""
+    fields = {"task": job.task.id, "attempt": job.attempt, "try": str(job.try_number)}
+    experiment = job.labels.get("experiment")
+    SCOPE.set(LogScope(fields if experiment is None else {"experiment": experiment, **fields}, log))
 
 
 class Notes:

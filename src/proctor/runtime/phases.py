@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from proctor.core.task_limits import reached_its_limit, reached_that_of_the_try, shown
 from proctor.errors import CODE_OF_PHASE, Fault, boundary
 from proctor.model.attempt import Phase
 from proctor.model.events import PhaseEnded, PhaseStarted, TryEvent
@@ -155,7 +156,7 @@ class Phases:
     def _time_is_over(self, countdown: Countdown, own: float | None, *, ended: bool) -> Fault:
         """Return what a limit that was reached becomes; `own` is that of the phase."""
         phase, code = countdown.phase, _TIME_CODES[countdown.phase]
-        whole = f"the limit of the whole try, {_seconds(self._limits.try_seconds)} (timeout_seconds)"
+        whole = reached_that_of_the_try(phase, self._limits.try_seconds)
         match countdown.over.result():
             case Limit.IDLE:
                 code = "time.idle"
@@ -165,12 +166,12 @@ class Phases:
                 if own is not None:
                     words += f"; its limit was {_seconds(own)} ({phase}_timeout_seconds)"
             case Limit.TRY if phase is Phase.AGENT:
-                code, words = "time.attempt", f"{phase} reached {whole}"
+                code, words = "time.attempt", whole
                 self._try_left = None
             case Limit.TRY:
-                words = f"{phase} reached {whole}; {_seconds(countdown.seconds)} of it were left for this phase"
+                words = f"{whole}; {_seconds(countdown.seconds)} of it were left for this phase"
             case Limit.PHASE:
-                words = f"{phase} reached its limit of {_seconds(own)} ({phase}_timeout_seconds)"
+                words = reached_its_limit(phase, own)
         if countdown.struck is not None:
             words += f"; {countdown.struck}"
         return Fault(code, words + ("" if ended else IGNORES_CANCELLATION), phase=phase)
@@ -192,4 +193,4 @@ class Phases:
 
 
 def _seconds(seconds: float | None) -> str:
-    return f"{seconds or 0.0:.10g} s"
+    return f"{shown(seconds)} s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from proctor.model.events import (
     AttemptSealed,
@@ -14,6 +14,7 @@ from proctor.model.events import (
     RunEnded,
     TryStarted,
 )
+from proctor.runtime.log_scope import SHOWN
 from proctor.runtime.publisher import Publisher
 from proctor.runtime.sandbox_ledger import SandboxLedger
 
@@ -49,14 +50,15 @@ class Recorder:
 
     def interruption(self, event: Interrupted) -> None:
         """Write down in every run that has not ended why it is going to."""
-        log.warning("stopping: %s", event.cause or f"signal {event.signal}")
+        self.sandboxes.note(event)
+        log.warning("stopping: %s", event.cause or f"signal {event.signal}", extra=SHOWN)
         for experiment in self._unended:
             self._publisher.record(experiment, event)
 
-    def run_ended(self, experiment: str, completion: Completion) -> None:
-        """Write down the end of a run."""
+    def run_ended(self, experiment: str, completion: Completion, waited: Mapping[str, float]) -> None:
+        """Write down the end of a run, with the slot-seconds that its slots waited by what held them back."""
         del self._unended[experiment]
-        self._publisher.record(experiment, RunEnded(experiment, completion))
+        self._publisher.record(experiment, RunEnded(experiment, completion, waited))
 
     def note(self, events: Iterable[Event | Notice]) -> None:
         """Write down, at once, events by which nobody decides any more; what has failed before may fail here again."""

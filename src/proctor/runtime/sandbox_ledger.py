@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proctor.model.events import Event, LaneClosed, SandboxDisposed, SandboxOpened
+from proctor.model.events import Event, Interrupted, LaneClosed, SandboxDisposed, SandboxOpened
 
 
 class SandboxLedger:
@@ -10,14 +10,20 @@ class SandboxLedger:
 
     def __init__(self) -> None:
         self._experiment_of: dict[str, str] = {}
+        self._interrupted = False
+        self.removed = 0
+        """How many of those that were there at an interrupt are gone since."""
 
-    def note(self, event: Event, experiment: str) -> None:
-        """Take an event of an experiment into account."""
+    def note(self, event: Event, experiment: str = "") -> None:
+        """Take an event of an experiment into account, or an interruption of all."""
         match event:
             case SandboxOpened(sandbox=sandbox):
                 self._experiment_of[sandbox] = experiment
             case SandboxDisposed(sandbox=sandbox) | LaneClosed(sandbox=str(sandbox)):
-                self._experiment_of.pop(sandbox, None)
+                gone = self._experiment_of.pop(sandbox, None)
+                self.removed += self._interrupted and gone is not None
+            case Interrupted():
+                self._interrupted = True
             case _:
                 pass
 

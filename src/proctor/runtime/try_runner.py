@@ -20,6 +20,7 @@ from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult
 from proctor.model.events import IssueRaised, TryEnded, TryEvent
 from proctor.plugins.api import Message, Session
+from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.backoff import Backoff, Sleep, retry_after_seconds
 from proctor.runtime.checkpoint import Work, load_checkpoint
 from proctor.runtime.clock import Clock
@@ -29,10 +30,10 @@ from proctor.runtime.harvest import Harvest
 from proctor.runtime.hurry import Hurry
 from proctor.runtime.job import Checkpoint, Save, TryJob
 from proctor.runtime.lanes import retires
-from proctor.runtime.made import session_of
-from proctor.runtime.notes import Notes, TryLog
+from proctor.runtime.notes import Notes, TryLog, enter_scope
 from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
+from proctor.runtime.session_start import started_session
 from proctor.runtime.try_sandboxes import TrySandboxes
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class TryRunner:
         self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)))
         self._log = TryLog(redactor, job.log_level)
         self._backoff = Backoff(job.attempt, emit, clock, sleep)
+        self.sight = self._backoff.sight
         self._hurry = Hurry()
         self._phases = Phases(
             job.attempt, emit=emit, clock=clock, notes=self._notes, log=self._log, backoff=self._backoff,
@@ -112,6 +114,7 @@ class TryRunner:
 
     async def run(self) -> None:
         """Run the try to its end."""
+        enter_scope(self._job, self._log)
         outcome, grade = await self._outcome()
         if self._log.content:
             try:
@@ -161,15 +164,16 @@ class TryRunner:
 
     async def _work(self) -> Work:
         job = self._job
-        sandbox = None
+        box = sandbox = None
         context = TryContext(
             task=job.task, attempt=job.attempt, flags=job.flags, model=job.model,
             notes=self._notes, log=self._log, patience=self._patience,
         )  # fmt: skip
         if job.agent_sandbox:
-            sandbox = await self._boxes.for_agent()
-            context.attach(sandbox)
-        await self._phases.run(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context))
+            box = await self._boxes.for_agent()
+            sandbox = box.sandbox
+            context.attach(box.seen)
+        await self._phases.run(Phase.SETUP, job.limits.setup_seconds, lambda: self._set_up(context, box))
         fault = await self._attempt(Phase.AGENT, job.limits.agent_seconds, self._send)
         answer = self._answer  # what an agent says that was abandoned comes too late
         collect = lambda: self._harvest.gather(self._require_session(), sandbox)  # noqa: E731
@@ -187,8 +191,10 @@ class TryRunner:
             await self._boxes.release(self._give_session())
         return self._harvest.work(answer)
 
-    async def _set_up(self, context: TryContext) -> None:
+    async def _set_up(self, context: TryContext, box: AgentBox | None) -> None:
         lane = self._job.lane
+        if box is not None:
+            await box.prepare()
         if lane is not None and lane.sandbox is not None and not lane.marked:
             with boundary(Phase.SETUP):
                 await lane.sandbox.mark()
@@ -196,8 +202,7 @@ class TryRunner:
         if self._job.agent_sandbox:
             with boundary(Phase.SETUP):
                 await self._job.benchmark.setup(context)
-        with boundary(Phase.SETUP, "harness.crashed"):
-            session = session_of(await self._job.harness.start(context))
+        session = await started_session(self._job, context, self._notes)
         self._session = await self._boxes.in_time(session)
 
     def _require_session(self) -> Session:

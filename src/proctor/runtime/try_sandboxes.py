@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Phase
 from proctor.model.events import Purpose, SandboxDisposed, SandboxOpened, TryEvent
 from proctor.plugins.api import Sandbox, Session
+from proctor.runtime.agent_box import AgentBox, SandboxHooks
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.contexts import Patience
 from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
@@ -48,42 +49,42 @@ class TrySandboxes:
         self._backoff = backoff
         self._patience = patience
         self._hurry = hurry or Hurry()
-        self._sandboxes: list[tuple[Sandbox, str]] = []
-        """Each with its name."""
+        self._sandboxes: list[AgentBox] = []
         self._over = False
 
     @property
     def last(self) -> Sandbox | None:
         """The sandbox that was opened last and is not disposed of."""
-        return self._sandboxes[-1][0] if self._sandboxes else None
+        return self._sandboxes[-1].sandbox if self._sandboxes else None
 
-    async def for_agent(self) -> Sandbox:
+    async def for_agent(self) -> AgentBox:
         """Open the sandbox of the try, or take that of its lane, which the first try in it opens."""
         lane = self._job.lane
-        if lane is not None and lane.sandbox is not None:
-            return lane.sandbox
-        sandbox = await self.open(Purpose.AGENT)
+        if lane is not None and lane.box is not None:
+            return lane.box
+        box = await self.open(Purpose.AGENT)
         if lane is not None:
-            lane.sandbox = sandbox
-            self._sandboxes = [one for one in self._sandboxes if one[0] is not sandbox]  # the lane disposes of it
-        return sandbox
+            lane.box = box
+            self._sandboxes.remove(box)  # the lane disposes of it
+        return box
 
-    async def open(self, purpose: Purpose) -> Sandbox:
-        """Open a sandbox, as a phase; raises `Fault`."""
+    async def open(self, purpose: Purpose) -> AgentBox:
+        """Open a sandbox, as a phase; raises `Fault`. Only an agent's has hooks."""
         job = self._job
         labels = {**job.labels, "attempt": job.attempt, "try": str(job.try_number), "purpose": purpose.value}
         before = len(self._sandboxes)
+        hooks = job.sandbox_hooks if purpose is Purpose.AGENT else ()
         try:
-            asking = lambda: self._patience.repeat(lambda: self._open_sandbox(labels))  # noqa: E731
+            asking = lambda: self._patience.repeat(lambda: self._open_sandbox(labels, hooks))  # noqa: E731
             return await self._phases.run(Phase.OPEN, job.limits.open_seconds, asking)
         finally:
             if len(self._sandboxes) > before:  # also when it was made in the moment the try was cancelled
-                self._emit(SandboxOpened(job.attempt, job.try_number, self._sandboxes[-1][1], purpose))
+                self._emit(SandboxOpened(job.attempt, job.try_number, self._sandboxes[-1].name, purpose))
 
-    async def _open_sandbox(self, labels: Mapping[str, str]) -> Sandbox:
+    async def _open_sandbox(self, labels: Mapping[str, str], hooks: Sequence[SandboxHooks]) -> AgentBox:
         """Ask the provider; a cancelled opening is waited for, so that what it made after all becomes known."""
 
-        async def opened() -> Sandbox:
+        async def opened() -> AgentBox:
             with boundary(Phase.OPEN):
                 made: Any = await self._job.provider.open(self._job.environment, labels)
                 try:
@@ -91,11 +92,12 @@ class TrySandboxes:
                 except BaseException:
                     await self._discard(made)
                     raise
-            self._sandboxes.append((sandbox, name))
+            box = AgentBox(sandbox, name, hooks)
+            self._sandboxes.append(box)
             if self._over:  # it came after everybody had stopped waiting for it
                 self._take_time()
                 await self._release_all(None)
-            return sandbox
+            return box
 
         opening = asyncio.get_running_loop().create_task(opened())
         try:
@@ -132,17 +134,19 @@ class TrySandboxes:
         if session is not None:
             await self._close(session)
         while self._sandboxes:
-            await self._dispose(*self._sandboxes.pop())
+            await self._dispose(self._sandboxes.pop())
 
     async def _close(self, session: Session) -> None:
         await self._let_go(session, "close", "the harness session", COURTESY_SECONDS)
 
-    async def _dispose(self, sandbox: Sandbox, name: str) -> None:
-        started = self._phases.started(Phase.DISPOSE)
-        gone = await self._let_go(sandbox, "dispose", f"sandbox {name}")
+    async def _dispose(self, box: AgentBox) -> None:
+        started, limit = self._phases.started(Phase.DISPOSE), self._job.limits.dispose_seconds
+        hold = lambda: self._phases.hold(Phase.DISPOSE, limit)  # noqa: E731
+        await box.tear_down(limit, self._hurry, self._notes.raise_issue, hold)
+        gone = await self._let_go(box.sandbox, "dispose", f"sandbox {box.name}")
         self._phases.ended(Phase.DISPOSE, started)
         if gone:
-            self._emit(SandboxDisposed(self._job.attempt, name))
+            self._emit(SandboxDisposed(self._job.attempt, box.name))
 
     async def _discard(self, made: Any) -> None:
         """Dispose of what is no whole sandbox, where that can be asked of it."""

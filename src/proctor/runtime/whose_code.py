@@ -10,7 +10,8 @@ from typing import Protocol
 from proctor.model.attempt import Phase
 
 _PLUGIN_PACKAGES = ("proctor.benchmarks", "proctor.graders", "proctor.harnesses", "proctor.testing")
-_CALLS_PLUGINS = "proctor.runtime."
+_CALLS_PLUGINS = ("proctor.runtime.", "proctor.authoring.")
+"""What calls plugins, and the functions of Python tasks."""
 _DEBUGGERS = {"bdb", "pdb", "pydevd", "_pydevd_bundle"}
 
 
@@ -52,7 +53,7 @@ def plugin_code(frame: FrameType) -> str | None:
         if (ours and name.startswith(_PLUGIN_PACKAGES)) or (not ours and top not in sys.stdlib_module_names):
             inner, outer = inner or step, step
         if ours:
-            if not name.startswith((*_PLUGIN_PACKAGES, _CALLS_PLUGINS)):
+            if not name.startswith((*_PLUGIN_PACKAGES, *_CALLS_PLUGINS)):
                 return None
             break
         step = step.f_back

@@ -22,12 +22,6 @@ BUSY_SECONDS = 5.0
 """How long a writer waits for other writers."""
 
 
-def project_directory(start: Path) -> Path:
-    """Return the directory with `proctor.yaml` nearest upward from `start`, else `start` itself."""
-    start = start.resolve()
-    return next((folder for folder in (start, *start.parents) if (folder / "proctor.yaml").is_file()), start)
-
-
 def coordination_path(project: Path) -> Path:
     """Return the path of the coordination database of a project."""
     return project / ".proctor" / "coordination.sqlite"

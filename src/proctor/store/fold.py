@@ -48,6 +48,7 @@ from proctor.model.events import (
     SandboxOpened,
     TryEnded,
     TryEvent,
+    TryResumed,
     TryStarted,
     WorkCheckpointed,
 )
@@ -59,7 +60,9 @@ from proctor.store.plain import plain_json
 RESULT_FORMAT = 1
 """The version of result.json."""
 
-AttemptEvent = TryEvent | TryStarted | GradingStarted | AttemptSealed
+_Wait = GradingQueued | GradingStarted | BackoffStarted | BackoffEnded | TryResumed
+
+AttemptEvent = TryEvent | TryStarted | GradingStarted | TryResumed | AttemptSealed
 """The events that belong to one attempt."""
 
 _ENCODER = msgspec.json.Encoder()
@@ -176,7 +179,7 @@ class AttemptFold:
         self.task, self.ordinal = event.task, event.ordinal
         self._sealed, self.ended_at = event, at
 
-    def _nothing(self, event: GradingQueued | GradingStarted | BackoffStarted | BackoffEnded, at: float) -> None:
+    def _nothing(self, event: _Wait, at: float) -> None:
         """Waiting leaves no trace in the result."""
 
     _STEPS: ClassVar[Mapping[type, Callable[..., None]]] = {
@@ -186,7 +189,7 @@ class AttemptFold:
         PhaseStarted: _phase_started,
         PhaseEnded: _phase_ended,
         WorkCheckpointed: _work_checkpointed,
-        **dict.fromkeys((GradingQueued, GradingStarted, BackoffStarted, BackoffEnded), _nothing),
+        **dict.fromkeys((GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, TryResumed), _nothing),
         IssueRaised: _issue_raised,
         TryEnded: _try_ended,
         AttemptSealed: _attempt_sealed,

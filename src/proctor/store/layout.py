@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ class RunLayout:
             plan.json                               plan
             journal.jsonl                           journal
             journal.lock                            lock, while a process writes the journal
+            progress.json                           progress, how it stands while it goes on
             run.log                                 log
             summary.json   summary.md               summary_json, summary_markdown
             attempts/<task>/<ordinal>/              attempt_dir(task, ordinal)
@@ -109,10 +110,11 @@ class RunLayout:
     def discard(self, files: Files = SYSTEM_FILES) -> None:
         """Remove the directory of a run in which nothing was started, so that its run id is free again.
 
-        Only the files that are there before the first attempt are removed. What cannot be removed stays, in silence:
+        Only the files that are there without any attempt are removed. What cannot be removed stays, in silence:
         whoever discards a run is about to say why.
         """
-        for path in (self.plan, self.journal, self.lock, self.log):
+        summaries = (self.summary_json, self.summary_markdown)
+        for path in (self.plan, self.journal, self.lock, self.progress, self.log, *summaries):
             with suppress(OSError):  # most of them are not there yet
                 files.unlink(path)
         with suppress(OSError):  # see above
@@ -137,6 +139,11 @@ class RunLayout:
     def lock(self) -> Path:
         """Who writes the journal; there while it is written."""
         return self.journal.with_suffix(".lock")
+
+    @property
+    def progress(self) -> Path:
+        """How the run stands, for other processes; replaced about once a second."""
+        return self.directory / "progress.json"
 
     @property
     def log(self) -> Path:
@@ -169,6 +176,16 @@ class RunLayout:
     def try_dir(self, task: str, ordinal: int, try_number: int) -> Path:
         """Return the directory of what one try left behind."""
         return self.attempt_dir(task, ordinal) / "tries" / str(try_number)
+
+
+def free_run_id(default_id: str, directories: Iterable[Path]) -> str:
+    """Return the first of `default_id`, with `_2`, `_3` ... behind it, that is taken in none of the directories.
+
+    Where all are taken, that is `default_id`: whoever makes the directory then says so.
+    """
+    groups = tuple(directories)
+    free = (name for name in _numbered(default_id) if not any((group / name).exists() for group in groups))
+    return next(free, default_id)
 
 
 def _numbered(name: str) -> Iterator[str]:

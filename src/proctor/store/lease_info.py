@@ -23,7 +23,20 @@ POLL_SECONDS_MAX = 2.0
 WAIT_SECONDS = 600.0
 """How long a run without a terminal waits for a lease, unless it is told."""
 
-_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_NAMES = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+_DOTTED = re.compile(f"{_NAMES}:{_NAMES}")
+_IN_FILE = re.compile(rf"(?P<file>[^/\0-\x1f:][^\0-\x1f:]*\.py):{_NAMES}")
+"""A function of a file of the project."""
+
+
+def names_function(path: str) -> bool:
+    """Say whether a path is of the form `package.module:function`, or `path/to/file.py:function` inside a project."""
+    if (in_file := _IN_FILE.fullmatch(path)) is not None:
+        return ".." not in in_file["file"].split("/")
+    return _DOTTED.fullmatch(path) is not None
+
+
+FUNCTION_FORMS = "`package.module:function` or `path/to/file.py:function`"
 
 
 class LeaseError(StoreError):
@@ -40,16 +53,16 @@ class LeaseState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Teardown:
-    """The compensating teardown of an experiment: `package.module:function`, and how long it may take."""
+    """The compensating teardown of an experiment, as a path that `names_function`, and how long it may take."""
 
     path: str
     timeout_seconds: float = TEARDOWN_SECONDS
 
     def __post_init__(self) -> None:
-        if _DOTTED.fullmatch(self.path) is None:
+        if not names_function(self.path):
             raise UsageError(
-                f"teardown `{self.path}` is not of the form package.module:function",
-                hint="name a function that can be imported from the directory of the project",
+                f"teardown `{self.path}` is not of the form {FUNCTION_FORMS}",
+                hint="name a function that can be imported from the directory of the project, or one of a file in it",
             )
         if not 0 < self.timeout_seconds < float("inf"):
             raise UsageError(

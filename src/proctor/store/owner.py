@@ -48,6 +48,8 @@ class Life:
 
     living: Living
     why: str
+    stopped: bool = False
+    """Whether it was stopped by a signal, and goes on when it is told to."""
 
     def __str__(self) -> str:
         return f"{self.living} ({self.why})"
@@ -126,7 +128,7 @@ def _life_of_seen(owner: Owner, stat: ProcessStat) -> Life:
     if stat.ended:
         return Life(Living.DEAD, f"process {pid} has ended, and its parent has not noticed (zombie)")
     if stat.stopped:
-        return Life(Living.ALIVE, f"process {pid} is stopped; `kill -CONT {pid}` lets it go on")
+        return Life(Living.ALIVE, f"process {pid} is stopped; `kill -CONT {pid}` lets it go on", stopped=True)
     return Life(Living.ALIVE, f"process {pid} runs on this host")
 
 

@@ -24,16 +24,18 @@ Cells at the end of a row that hold the usual value are left out:
 - `source`: the attempt that fills the slot, usually null; a list likewise.
 
 So a new slot costs its task's id, the hashes that are its own, and about ten bytes.
+
+In format 2, which is written for such plans only, a task may lack slots: the identity of one that is not there is null.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,10 +46,12 @@ from proctor.store.codec import NewerFormat
 from proctor.store.files import SYSTEM_FILES, Files, store_error, write_file
 from proctor.store.plain import encode_json
 
-PLAN_FORMAT = 1
-"""The version of plan.json that this proctor writes; it reads all up to it."""
+PLAN_FORMAT = 2
+"""The newest version of plan.json that this proctor writes; it reads all up to it."""
 
 Decision = tuple[str, str | None]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,9 @@ def _no_json() -> dict[str, Any]:
 class PlanFile:
     """What plan.json holds.
 
-    `slots` is in plan order: each task's ordinals together, the same for every task. `experiment` is the resolved
-    specification (an `Experiment`, or a JSON object); credentials are never written. `shared_parts` are the hashes of
-    the parts of the identity that all slots have in common, by name; `task_parts` those of each task. `about` is free:
-    the ids of the run and the invocation, versions.
+    `slots` is in plan order: each task's ordinals together, in order. `experiment` is the resolved specification (an
+    `Experiment`, or a JSON object), without credentials. `shared_parts` are the hashes of the parts of the identity
+    that all slots have in common, by name; `task_parts` those of each task. `about` is free: ids, versions.
     """
 
     experiment: Experiment | Mapping[str, Any]
@@ -87,7 +90,7 @@ class PlanFile:
 
     @property
     def ordinals(self) -> range:
-        """The ordinals of each task."""
+        """The ordinals that tasks have: from the first to the last of any."""
         if not self.slots:
             return range(0)
         found = [slot.ordinal for slot in self.slots]
@@ -95,26 +98,25 @@ class PlanFile:
 
 
 def write_plan(path: Path, plan: PlanFile, *, files: Files = SYSTEM_FILES) -> None:
-    """Write a plan, whole and durable.
-
-    Raises `StoreError`, and `ValueError` for slots that are not the same consecutive ordinals of each task.
-    """
+    """Write a plan, whole and durable. Raises `StoreError`, and what `encode_plan` raises."""
     write_file(path, encode_plan(plan), durable=True, files=files)
 
 
 def encode_plan(plan: PlanFile) -> bytes:
-    """Return the content of plan.json; raises as `write_plan` does."""
+    """Return the content of plan.json. Raises `ValueError` where slots of a task do not stand together, in order."""
     tasks = [(task, list(slots)) for task, slots in groupby(plan.slots, lambda slot: slot.task)]
-    _check(tasks, plan.ordinals)
+    _check(tasks)
+    ordinals = plan.ordinals
+    sparse = len(plan.slots) < len(tasks) * len(ordinals)
     names = list(dict.fromkeys(name for parts in plan.task_parts.values() for name in parts))
     common = _common_parts(names, plan.task_parts.values())
     usual = Counter((slot.decision, slot.reason) for slot in plan.slots)
     decisions = {decision: index for index, (decision, _) in enumerate(usual.most_common())}
     head = {
-        "format": PLAN_FORMAT,
+        "format": 2 if sparse else 1,
         "about": plan.about,
         "experiment": plan.experiment,
-        "ordinals": [plan.ordinals.start, len(plan.ordinals)],
+        "ordinals": [ordinals.start, len(ordinals)],
         "identity": {"shared": plan.shared_parts, "common": common},
         "decisions": list(decisions),
         "columns": ["task", "identity", *names, "decision", "source"],
@@ -122,12 +124,13 @@ def encode_plan(plan: PlanFile) -> bytes:
     rows: list[bytes] = []
     for task, slots in tasks:
         parts = plan.task_parts.get(task, {})
+        places = list(map({slot.ordinal: slot for slot in slots}.get, ordinals))
         row = [
             task,
-            _cell([slot.identity for slot in slots]),
+            _cell([slot and slot.identity for slot in places]),
             *(None if (own := parts.get(name, "")) == common.get(name) else own for name in names),
-            _cell([decisions[slot.decision, slot.reason] for slot in slots]),
-            _cell([slot.source for slot in slots]),
+            _cell([decisions[slot.decision, slot.reason] if slot else 0 for slot in places]),
+            _cell([slot and slot.source for slot in places]),
         ]
         usual_row = _usual_row(len(row))
         while len(row) > 2 and row[-1] == usual_row[len(row) - 1]:
@@ -142,6 +145,15 @@ def read_plan(path: Path) -> PlanFile:
 
     Raises `NewerFormat` when a newer proctor wrote it, `StoreError` when it is missing or damaged.
     """
+    return _read(path, lambda raw: _expanded(msgspec.json.decode(raw, type=_Plan)))
+
+
+def read_experiment(path: Path) -> Mapping[str, Any]:
+    """Read the experiment of a plan alone, as JSON, which takes a part of the time. Raises as `read_plan` does."""
+    return _read(path, lambda raw: msgspec.json.decode(raw, type=_Head).experiment)
+
+
+def _read(path: Path, take: Callable[[bytes], _T]) -> _T:
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
@@ -152,7 +164,7 @@ def read_plan(path: Path) -> PlanFile:
         version = msgspec.json.decode(raw, type=_Version).format
         if version > PLAN_FORMAT:
             raise NewerFormat(f"plan `{path}` of format {version}")
-        return _expanded(msgspec.json.decode(raw, type=_Plan))
+        return take(raw)
     except (ValueError, IndexError, RecursionError) as error:
         raise StoreError(f"plan `{path}` is damaged: {error}", hint="the run cannot be read without it") from error
 
@@ -161,12 +173,17 @@ class _Version(msgspec.Struct):
     format: int
 
 
+class _Head(msgspec.Struct):
+    experiment: dict[str, Any]
+
+
 class _Identity(msgspec.Struct):
     shared: dict[str, str]
     common: dict[str, str]
 
 
 class _Plan(msgspec.Struct):
+    format: int
     about: dict[str, Any]
     experiment: dict[str, Any]
     ordinals: tuple[int, int]
@@ -192,6 +209,8 @@ def _expanded(plan: _Plan) -> PlanFile:
             task_parts[task] = parts
         columns = (_spread(cell, count) for cell in (identity, decision, source))
         for ordinal, (own, index, attempt) in enumerate(zip(*columns, strict=True), first):
+            if own is None and plan.format > 1:
+                continue
             if not isinstance(index, int) or not isinstance(own, str) or not isinstance(attempt, str | None):
                 raise ValueError(f"a bad row for task {task!r}")
             slots.append(PlannedSlot(task, ordinal, own, *plan.decisions[index], attempt))
@@ -199,12 +218,12 @@ def _expanded(plan: _Plan) -> PlanFile:
     return PlanFile(plan.experiment, tuple(slots), shared, task_parts, plan.about)
 
 
-def _check(tasks: Sequence[tuple[str, Sequence[PlannedSlot]]], ordinals: range) -> None:
+def _check(tasks: Sequence[tuple[str, Sequence[PlannedSlot]]]) -> None:
     if len({task for task, _ in tasks}) != len(tasks):
         raise ValueError("the slots of a task do not stand together in the plan")
     for task, slots in tasks:
-        if [slot.ordinal for slot in slots] != list(ordinals):
-            raise ValueError(f"task {task!r} does not have the ordinals {list(ordinals)} in this order")
+        if any(first.ordinal >= second.ordinal for first, second in pairwise(slots)):
+            raise ValueError(f"the ordinals of task {task!r} are not in order")
 
 
 def _common_parts(names: Iterable[str], parts: Iterable[Mapping[str, str]]) -> dict[str, str]:

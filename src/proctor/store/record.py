@@ -29,9 +29,9 @@ from proctor.store.record_lookup import (
     RunInfo,
     Scope,
     find_attempts,
-    find_previous,
 )
 from proctor.store.record_place import below, record_path, root_name
+from proctor.store.record_previous import find_previous
 from proctor.store.record_rows import delete_runs
 from proctor.store.record_runs import JOURNAL_NAME, look_at
 from proctor.store.record_schema import RUN, TABLES
@@ -49,6 +49,8 @@ class Record:
         """How the results root is named in the record."""
         self.notices = list(database.notices)
         """What a person should know about the record, once."""
+        self.problems: dict[str, str] = {}
+        """Why runs could not be read to their end when the record was last brought up to date, by directory."""
         self._mend = mend
         self._indexes: dict[str, RunIndex] = {}
 
@@ -145,6 +147,7 @@ class Record:
             result = CaughtUp()
             for directory in self.catch_up_steps(result):
                 tell(directory)
+            self.problems = result.problems
             return result
 
         return self._mended(work)
@@ -226,7 +229,7 @@ class Record:
     def previous(
         self, slots: Collection[tuple[str, int]], scope: Scope = EVERYTHING
     ) -> dict[tuple[str, int], Previous]:
-        """Return what filled slots (task, ordinal) last, with the parts of its identity, to say what has changed."""
+        """Return what filled slots (task, ordinal) last; what is gone from the disk where there is nothing else."""
         return self._mended(lambda: find_previous(self._view, slots, scope))
 
     def runs(self, scope: Scope = EVERYTHING) -> list[RunInfo]:

@@ -12,8 +12,7 @@ from sqlalchemy import Connection, and_, select
 
 from proctor.store.record_candidate import Candidate, CandidateIssue, Checkpoint
 from proctor.store.record_details import Key, checkpoints_of, chunks, issues_of, worked_elsewhere
-from proctor.store.record_lookup import EVERYTHING, WANTED, RootView, RunInfo, Scope, every, put
-from proctor.store.record_runs import JOURNAL_NAME, look_at
+from proctor.store.record_lookup import EVERYTHING, WANTED, RootView, RunInfo, Scope, every, is_there, put
 from proctor.store.record_schema import ATTEMPT, MEMBER, SLOT
 
 _COLUMNS = [
@@ -28,6 +27,10 @@ _LOOKED_AT = 30
 """Where fewer attempts than so many for each wanted identity are there, all are looked at."""
 
 _GRADED = frozenset({"passed", "failed"})
+
+GRADED_AGAIN = "grade only"
+"""The decision on a slot whose source is an attempt that saved work without a grade."""
+
 Enough = Callable[[Candidate], bool]
 
 
@@ -37,7 +40,7 @@ def find_candidates(
     """Return the attempts for slots with these identities, newest first; see `Record.candidates`."""
     with view.database.reading() as connection, _no_collection():
         put(view.database, WANTED, [(identity,) for identity in set(identities)])
-        runs = [info for info in view.runs(connection, EVERYTHING) if _is_there(info)]
+        runs = [info for info in view.runs(connection, EVERYTHING) if is_there(info)]
         inside = {info.run_key for info in view.runs(connection, scope)}
         search = _Search(connection, runs, inside)
         search.own(set(identities), enough)
@@ -56,11 +59,6 @@ def _no_collection() -> Generator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _is_there(run: RunInfo) -> bool:
-    """Say whether a run is still on the disk: what is gone cannot be reused, whatever the record says."""
-    return look_at(f"{run.directory}/{JOURNAL_NAME}") is not None
 
 
 class _Search:
@@ -116,27 +114,36 @@ class _Search:
         yield from (by_run[info.run_key] for info in self._inside if info.run_key in by_run)
 
     def referenced(self) -> None:
-        """Find attempts that another run reused or accepted for slots with the identities, wherever they are."""
-        of_slot = and_(
-            MEMBER.c.run_key == SLOT.c.run_key, MEMBER.c.task == SLOT.c.task, MEMBER.c.ordinal == SLOT.c.ordinal
-        )
-        named = (
-            select(SLOT.c.identity, SLOT.c.run_key, MEMBER.c.attempt_id)
-            .join(MEMBER, of_slot)
-            .where(SLOT.c.identity.in_(select(WANTED.c.identity)))
-            .where(SLOT.c.source_attempt_id.is_not(None), MEMBER.c.kind == "reference")
-        )
+        """Find attempts that another run took for slots with the identities, wherever they are.
+
+        What it reused or accepted is as new as that run. What it only graded stays as old as it is: that run has an
+        attempt of its own.
+        """
         inside = {info.run_key for info in self._inside}
         newest: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for identity, run_key, attempt in every(self._connection, named):
+        for identity, run_key, attempt, only_graded in self._taken():
             if run_key in inside:
                 places = newest[attempt]
-                places[identity] = min(self._place[run_key], places.get(identity, self._place[run_key]))
+                place = len(self._place) if only_graded else self._place[run_key]
+                places[identity] = min(place, places.get(identity, place))
         for names in chunks(newest):
             for row in every(self._connection, select(*_COLUMNS).where(ATTEMPT.c.attempt_id.in_(names))):
                 if row.run_key in self._runs:
                     for identity, place in newest[row.attempt_id].items():
                         self._refer(identity, row, place)
+
+    def _taken(self) -> Iterator[tuple[str, int, str, bool]]:
+        """Yield identity, run, attempt and whether it was only graded, for each slot that is filled from elsewhere."""
+        of_slot = and_(
+            MEMBER.c.run_key == SLOT.c.run_key, MEMBER.c.task == SLOT.c.task, MEMBER.c.ordinal == SLOT.c.ordinal
+        )
+        wanted = and_(SLOT.c.identity.in_(select(WANTED.c.identity)), SLOT.c.source_attempt_id.is_not(None))
+        referred = select(SLOT.c.identity, SLOT.c.run_key, MEMBER.c.attempt_id).join(MEMBER, of_slot)
+        for row in every(self._connection, referred.where(wanted, MEMBER.c.kind == "reference")):
+            yield *row, False
+        graded = select(SLOT.c.identity, SLOT.c.run_key, SLOT.c.source_attempt_id)
+        for row in every(self._connection, graded.where(wanted, SLOT.c.decision == GRADED_AGAIN)):
+            yield *row, True
 
     def _refer(self, identity: str, row: Any, place: int) -> None:
         key = (row.run_key, row.attempt_id)

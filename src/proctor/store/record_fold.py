@@ -14,6 +14,7 @@ from proctor.model.events import (
     DispatchStopped,
     Interrupted,
     IssueRaised,
+    LaneClosed,
     RunEnded,
     RunStarted,
     SetupEnded,
@@ -136,7 +137,7 @@ class RunFold:
             self._references[key] = (*key, text(event.run))
             return
         else:
-            if kind in (SetupEnded, TeardownEnded) and event.issue is not None:
+            if kind in (SetupEnded, TeardownEnded, LaneClosed) and event.issue is not None:
                 self._run_issues.append((self.run_key, None, None, self._issues, *issue_columns(event.issue)))
                 self._issues += 1
             return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Integer, MetaData, Select, Table, Text, select, tuple_
+from sqlalchemy import Column, Connection, Integer, MetaData, Select, Table, Text, select
 from sqlalchemy.schema import CreateTable, DropTable
 
 from proctor.store.record_database import RecordDatabase
 from proctor.store.record_place import below
-from proctor.store.record_schema import ATTEMPT, IDENTITY_PART, RUN, SLOT
+from proctor.store.record_runs import JOURNAL_NAME, look_at
+from proctor.store.record_schema import ATTEMPT, RUN, SLOT
 from proctor.store.record_values import run_key_of
 
 
@@ -80,22 +81,30 @@ class RunInfo(NamedTuple):
 
 
 class FoundAttempt(NamedTuple):
-    """One attempt of the record, and the directory of its run; `verdict` is None while it is not sealed."""
+    """One attempt of the record, and the directory of its run; `verdict` is None while it is not sealed.
+
+    `identity` is that of its slot.
+    """
 
     attempt_id: str
     run_dir: Path
     task: str | None
     ordinal: int | None
     verdict: str | None
+    identity: str | None = None
 
 
 class Previous(NamedTuple):
-    """What filled a slot last: the run and its attempt, and the parts of the slot's identity there, by name."""
+    """What filled a slot last: the run and its attempt, and the parts of the slot's identity there, by name.
+
+    `gone` says that the run which made the attempt is no longer on the disk.
+    """
 
     attempt_id: str
     run_dir: Path
     identity: str | None
     parts: dict[str, str]
+    gone: bool = False
 
 
 _TEMPORARY = MetaData()
@@ -108,6 +117,11 @@ WANTED_SLOT = Table(
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
     prefixes=["TEMPORARY"],
 )
+
+
+def is_there(run: RunInfo) -> bool:
+    """Say whether a run is still on the disk: what is gone cannot be reused, whatever the record says."""
+    return look_at(f"{run.directory}/{JOURNAL_NAME}") is not None
 
 
 def put(database: RecordDatabase, table: Table, rows: Collection[tuple[Any, ...]]) -> None:
@@ -125,8 +139,9 @@ def every(connection: Connection, query: Select[Any, *tuple[Any, ...]]) -> Itera
 
 def find_attempts(view: RootView, prefix: str) -> list[FoundAttempt]:
     """Return the attempts whose ids begin with a prefix."""
+    columns = (ATTEMPT.c[name] for name in ("task", "ordinal", "verdict", "identity"))
     query = (
-        select(ATTEMPT.c.attempt_id, RUN.c.directory, ATTEMPT.c.task, ATTEMPT.c.ordinal, ATTEMPT.c.verdict)
+        select(ATTEMPT.c.attempt_id, RUN.c.directory, *columns)
         .join(RUN, RUN.c.run_key == ATTEMPT.c.run_key)
         .where(RUN.c.root == view.name)
         # As a range, which an index serves: the characters of ids all stand before the last one of ASCII.
@@ -135,42 +150,6 @@ def find_attempts(view: RootView, prefix: str) -> list[FoundAttempt]:
     )
     with view.database.reading() as connection:
         return [FoundAttempt(row[0], view.root / row[1], *row[2:]) for row in every(connection, query)]
-
-
-def find_previous(view: RootView, slots: Collection[Slot], scope: Scope) -> dict[Slot, Previous]:
-    """Return what filled slots last, in the runs of a scope."""
-    with view.database.reading() as connection:
-        put(view.database, WANTED_SLOT, set(slots))
-        runs = {info.run_key: info for info in view.runs(connection, scope)}
-        place = {run_key: number for number, run_key in enumerate(runs)}
-        newest: dict[Slot, tuple[int, str, str | None]] = {}
-        columns = (ATTEMPT.c.task, ATTEMPT.c.ordinal, ATTEMPT.c.run_key, ATTEMPT.c.attempt_id, ATTEMPT.c.identity)
-        of_slot = tuple_(ATTEMPT.c.task, ATTEMPT.c.ordinal).in_(select(WANTED_SLOT.c.task, WANTED_SLOT.c.ordinal))
-        for task, ordinal, run_key, *attempt in every(connection, select(*columns).where(of_slot)):
-            if run_key in place:
-                found = newest.get((task, ordinal))
-                if found is None or place[run_key] < place[found[0]]:
-                    newest[task, ordinal] = (run_key, *attempt)
-        parts = _parts_of(connection, {run_key for run_key, _, _ in newest.values()})
-    return {
-        (task, ordinal): Previous(
-            attempt,
-            runs[run_key].directory,
-            identity,
-            parts.get((run_key, ""), {}) | parts.get((run_key, task), {}),
-        )
-        for (task, ordinal), (run_key, attempt, identity) in newest.items()
-    }
-
-
-def _parts_of(connection: Connection, run_keys: Iterable[int]) -> dict[tuple[int, str], dict[str, str]]:
-    """Return the parts of identities in some runs, by run and task; those of a whole run under the empty task."""
-    found: dict[tuple[int, str], dict[str, str]] = {}
-    for run_key in run_keys:
-        query = select(IDENTITY_PART).where(IDENTITY_PART.c.run_key == run_key)
-        for _, task, part, value in every(connection, query):
-            found.setdefault((run_key, task), {})[part] = value
-    return found
 
 
 def source_of(connection: Connection, run_key: int, task: str | None, ordinal: int | None) -> str | None:

@@ -37,7 +37,7 @@ def root_name(root: Path, database: Path | None) -> str:
     It is empty in the record that lies in the root itself, so that both can be moved. Elsewhere it is its path, and on
     a file system that only this machine has, its machine as well.
     """
-    root = root.absolute()
+    root = root.resolve() if ".." in root.parts else root.absolute()
     if database is not None and database.parent.parent == root:
         return ""
     path = escape_surrogates(str(root))

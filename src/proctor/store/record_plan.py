@@ -35,8 +35,7 @@ def plan_rows(path: Path, run_key: int) -> PlanRows:
         plan = read_plan(path)
     except StoreError as error:
         return PlanRows(problem=error.message)
-    ordinals = {slot.ordinal for slot in plan.slots[: len(plan.ordinals)]}
-    found = PlanRows(run=_of_experiment(plan) | {"attempts_per_task": len(ordinals) or None})
+    found = PlanRows(run=_of_experiment(plan) | {"attempts_per_task": len(plan.ordinals) or None})
     slots: dict[tuple[str, int], Row] = {}
     members: dict[tuple[str, int], Row] = {}
     for position, slot in enumerate(plan.slots):

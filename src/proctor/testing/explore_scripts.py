@@ -26,6 +26,8 @@ _ENDS = {
     "ungraded": _broken("grader.crashed", Phase.GRADE),
     "spoiled": _broken("grader.crashed", Phase.GRADE),
     "damaged": _broken("checkpoint.damaged", Phase.GRADE),
+    "task fatal": _broken("task.fatal", Phase.SETUP),
+    "experiment fatal": _broken("experiment.fatal", Phase.AGENT),
     "cancelled": TryResult(Outcome.CANCELLED),
 }
 
@@ -52,13 +54,15 @@ class Script:
         self.ends = ["passed"]
         if world.fault_rate and start.try_number == 1:
             self.ends.append("lost")
+        if world.severe_rate and start.try_number == 1 and not start.grading_only:
+            self.ends += ["task fatal", "experiment fatal"]
         if world.grading_fault_rate and start.try_number <= plan.retry.max_retries:
             self.ends.append("ungraded")
             if start.grading_only:
                 self.ends.append("damaged")
             elif start.lane is not None:
                 self.ends.append("spoiled")
-        self._usable = {"passed", "ungraded", "damaged"} if in_box else set[str]()
+        self._usable = {"passed", "ungraded", "damaged", "task fatal"} if in_box else set[str]()
         self.waits = False
         self.cancelled = False
 

@@ -39,6 +39,7 @@ from proctor.model.events import (
     StoreFailed,
     TeardownEnded,
     TimerFired,
+    TryResumed,
     TryStarted,
 )
 from proctor.model.ids import AttemptId
@@ -108,6 +109,7 @@ class Runtime:
                 return GradingStarted(attempt)
             case ResumeTry(attempt):
                 self._grant(attempt)
+                return TryResumed(attempt)
             case CancelTry(attempt):
                 self._cancel(attempt)
             case WakeAt(at):
@@ -117,7 +119,9 @@ class Runtime:
                 self._experiment_of[lane] = experiment
             case CloseLane(lane):
                 del self._boxes[lane]
-                self._push_at(self._later(0.3), LaneClosed(lane, self._experiment_of[lane]))
+                failed = self._rng.random() < self._world.refuse_rate
+                issue = issue_of("sandbox.teardown_failed", "simulated") if failed else None
+                self._push_at(self._later(0.3), LaneClosed(lane, self._experiment_of[lane], issue=issue))
             case _:
                 self._obey_stage(command)
         return None

@@ -30,8 +30,15 @@ from proctor.testing.worlds import World
 
 BREAKDOWNS = {
     Phase.OPEN: ("provider.open_failed", "provider.unavailable", "image.missing"),
-    Phase.SETUP: ("task.setup_failed", "experiment.fatal", "task.fatal"),
-    Phase.AGENT: ("harness.crashed", "model.refused_auth", "model.payment", "model.server"),
+    Phase.SETUP: ("task.setup_failed", "sandbox.setup_failed", "experiment.fatal", "task.fatal"),
+    Phase.AGENT: (
+        "harness.crashed",
+        "model.refused_auth",
+        "model.payment",
+        "model.server",
+        "experiment.fatal",
+        "task.fatal",
+    ),
     Phase.COLLECT: ("collect.failed",),
     Phase.GRADE: ("grader.crashed", "store.full", "internal", "model.not_found"),
 }

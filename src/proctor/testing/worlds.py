@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from proctor.core.gates import GateLimits, ModelLimits
 from proctor.core.schedule import DecidedSlot, ExperimentPlan, Filling, GroupPlan, OnUnavailable, RetryPolicy
@@ -111,14 +113,18 @@ def _decided_of(rng: random.Random, tasks: int, attempts: int, grading: GradingM
 
 def _enriched(plain: ExperimentPlan, rng: random.Random) -> ExperimentPlan:
     tasks = range(len(plain.task_ids))
+    groups = ()
     lanes = rng.choice(("none", "none", "none", "reuse", "groups"))
     retries = rng.choice((0, 0, 1, 2))
+    if lanes == "groups":
+        groups = _groups_of(rng, len(tasks))
+    alike = _alike(groups, len(tasks))
     return ExperimentPlan(
         name=plain.name,
         task_ids=plain.task_ids,
         attempts=plain.attempts,
         provider=plain.provider,
-        agent_sandbox=plain.agent_sandbox,
+        agent_sandbox=_with_sandboxes(plain.agent_sandbox, groups, rng),
         grading=plain.grading,
         isolated=plain.isolated,
         max_concurrency=plain.max_concurrency,
@@ -133,15 +139,13 @@ def _enriched(plain: ExperimentPlan, rng: random.Random) -> ExperimentPlan:
         expected_seconds=rng.choice(
             ((), (), tuple(rng.choice((None, 1.0, 2.0, 5.0)) for _ in tasks), tuple(rng.uniform(0, 9) for _ in tasks))
         ),
-        cpus=tuple(rng.choice((0.0, 0.5, 1.0, 2.0)) for _ in tasks) if lanes != "groups" and rng.random() < 0.4 else (),
-        memory_bytes=tuple(rng.choice((0, GIB, 3 * GIB, 8 * GIB)) for _ in tasks)
-        if lanes != "groups" and rng.random() < 0.2
-        else (),
-        environments=tuple(rng.randint(0, 1) for _ in tasks) if rng.random() < 0.3 else (),
+        cpus=alike(tuple(rng.choice((0.0, 0.5, 1.0, 2.0)) for _ in tasks)) if rng.random() < 0.4 else (),
+        memory_bytes=alike(tuple(rng.choice((0, GIB, 3 * GIB, 8 * GIB)) for _ in tasks)) if rng.random() < 0.2 else (),
+        environments=alike(tuple(rng.randint(0, 1) for _ in tasks)) if rng.random() < 0.3 else (),
         has_setup=rng.random() < 0.25,
         shared_state_key=rng.choice((None, None, None, "key")),
         sandbox_reuse=lanes == "reuse",
-        groups=_groups_of(rng, len(tasks)) if lanes == "groups" else (),
+        groups=groups,
         lifetime_seconds=rng.choice((None, 6.0)),
         decided=plain.decided,
     )
@@ -156,3 +160,17 @@ def _groups_of(rng: random.Random, tasks: int) -> tuple[GroupPlan, ...]:
     return tuple(
         GroupPlan(name, tuple(mine), rng.choice(tuple(OnUnavailable))) for name, mine in sorted(members.items())
     )
+
+
+def _alike(groups: tuple[GroupPlan, ...], tasks: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what gives all members of a group the value of its first: they share one sandbox."""
+    first = {member: group.members[0] for group in groups for member in group.members}
+    return lambda values: tuple(values[first.get(task, task)] for task in range(tasks))
+
+
+def _with_sandboxes(declared: tuple[bool, ...], groups: tuple[GroupPlan, ...], rng: random.Random) -> tuple[bool, ...]:
+    """Return which tasks need a sandbox: in most worlds all members of groups do, as they do in plans of projects."""
+    if not groups or rng.random() < 0.3:
+        return declared
+    members = {member for group in groups for member in group.members}
+    return tuple(needed or task in members for task, needed in enumerate(declared))

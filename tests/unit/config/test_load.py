@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel
 
-from proctor.config.load import merge, parse_assignment, settled, split_assignments, validate
+from proctor.config.assignments import parse_assignment, split_assignments
+from proctor.config.layers import merge
+from proctor.config.load import validate
 from proctor.config.schema import ExperimentConfig, RuntimeConfig
+from proctor.config.settle import settled
 from proctor.errors import UsageError
 
 

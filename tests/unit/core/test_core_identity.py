@@ -8,7 +8,6 @@ from types import MappingProxyType
 import pytest
 
 from proctor.core.identity import (
-    FIELD_DECISIONS,
     SharedIdentity,
     digest,
     experiment_parts,
@@ -16,6 +15,7 @@ from proctor.core.identity import (
     model_endpoint,
     task_parts,
 )
+from proctor.core.identity_fields import FIELD_DECISIONS
 from proctor.model.attempt import GradingMode
 from proctor.model.spec import (
     Artifact,
@@ -119,6 +119,7 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (EnvironmentSpec, "image"): with_environment(image=None),
     (EnvironmentSpec, "env"): with_environment(env={"A": "2"}),
     (EnvironmentSpec, "resources"): with_environment(resources=Resources()),
+    (EnvironmentSpec, "proxy"): with_environment(proxy=True),
     (EnvironmentSpec, "network"): with_environment(network="full"),
     (Resources, "cpus"): with_environment(resources=Resources(2.0, 1024)),
     (Resources, "memory_bytes"): with_environment(resources=Resources(1.0, 2048)),
@@ -131,6 +132,16 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Task, "environment"): replaced(TASK, environment=None),
     (Task, "needs_sandbox"): replaced(TASK, needs_sandbox=True),
     (Task, "artifacts"): replaced(TASK, artifacts=()),
+    (Task, "agent_timeout_seconds"): replaced(TASK, agent_timeout_seconds=7.0),
+    (Task, "timeout_seconds"): replaced(TASK, timeout_seconds=7.0),
+    (Task, "group"): replaced(TASK, group="g"),
+    (Task, "code"): replaced(TASK, code={"evals/t.py": "1"}),
+    (Experiment, "sandbox_setup"): replaced(EXPERIMENT, sandbox_setup="hooks:prepare"),
+    (Experiment, "sandbox_teardown"): replaced(EXPERIMENT, sandbox_teardown="hooks:clear"),
+    (Experiment, "code"): replaced(EXPERIMENT, setup="hooks:setup", code={"setup": "1"}),
+    (Experiment, "directory"): replaced(EXPERIMENT, directory="other"),
+    (Experiment, "tags"): replaced(EXPERIMENT, tags=("x",)),
+    (Experiment, "labels"): replaced(EXPERIMENT, labels={"a": "b"}),
     (Experiment, "artifacts"): replaced(EXPERIMENT, artifacts=(Artifact("log"),)),
     (Artifact, "path"): with_artifact(path="other.txt"),
     (Artifact, "required"): with_artifact(required=True),
@@ -199,6 +210,21 @@ def test_an_address_counts_by_its_host_name_unless_the_model_has_an_identity():
         assert whole(with_model(base_url=f"https://api.example.com:{port}/v9")) == whole()
 
 
+def test_P2_a_hook_counts_by_what_it_stands_for_and_by_its_path_where_nobody_knows_that():
+    hooked = replaced(EXPERIMENT, setup="hooks:setup", sandbox_setup="hooks:prepare")
+    known = replaced(hooked, code={"setup": "v1", "sandbox_setup": "v1"})
+    assert whole(hooked) != whole(known)
+    assert whole(known) == whole(replaced(known, setup="moved:setup", sandbox_setup="moved:prepare"))
+    for name in ("setup", "sandbox_setup"):
+        assert whole(known) != whole(replaced(known, code={**known.code, name: "v2"}))
+
+
+def test_P3_each_file_of_a_task_is_a_part_of_its_own():
+    one = task_parts(replaced(TASK, code={"evals/t.py": "1", "lib/x.py": "1"}), grader_version="1")
+    two = task_parts(replaced(TASK, code={"evals/t.py": "1", "lib/x.py": "2"}), grader_version="1")
+    assert {name for name in one if one[name] != two[name]} == {"code lib/x.py"}
+
+
 def test_parts_are_equal_whatever_the_order_of_keys_and_the_type_of_mapping():
     one = Component("h", {"a": 1, "b": {"x": [1, 2], "y": None}})
     two = Component("h", MappingProxyType({"b": MappingProxyType({"y": None, "x": (1, 2)}), "a": 1}))
@@ -236,3 +262,21 @@ def test_a_small_task_costs_little():
         return (time.process_time() - began) / 1000
 
     assert min(seconds() for _ in range(5)) < 300e-6
+
+
+def test_P2_a_known_credential_under_the_name_of_a_secret_counts_nowhere() -> None:
+    """A key that was renewed buys nothing twice; an answer key that was changed takes nothing stale for fresh."""
+
+    def parts(key: str, known: frozenset[str]) -> dict[str, str]:
+        harness = Component("h", {"api_key": key, "answer_key": "b", "deep": [{"token": key}]})
+        experiment = Experiment("e", Component("b"), harness, ModelSpec("m", params={"api_key": key}))
+        task = Task("t", Component("judge", {"api_key": key}))
+        shared = experiment_parts(experiment, benchmark_version="1", harness_version="1", credentials=known)
+        return shared | task_parts(task, grader_version="1", credentials=known)
+
+    known = frozenset({"one", "two"})
+    assert parts("one", known) == parts("two", known)
+    assert parts("one", known) != parts("three", known)
+    assert parts("one", frozenset()) != parts("two", frozenset())
+    changed = {name for name, value in parts("three", known).items() if parts("one", known)[name] != value}
+    assert changed == {"harness", "model", "grader"}

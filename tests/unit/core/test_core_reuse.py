@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.core.reuse import (
+    GONE,
     NEW,
     SANDBOX_WANTED,
     TABLE,
@@ -21,6 +22,7 @@ from proctor.core.reuse import (
     changed,
     closed_by_early_exit,
     decide,
+    endpoint_changed,
     saved_as,
 )
 from proctor.model.attempt import Phase, Verdict, issue_of
@@ -134,6 +136,16 @@ def test_P2_the_part_that_differs_is_named():
     assert str(changed(new, old)) == "execute: model changed (11111111 -> 33333333)"
     both = changed(new | {"flags": "4" * 16}, old)
     assert str(both) == "execute: flags changed (absent -> 44444444), model changed"
+
+
+def test_P2_an_endpoint_that_alone_differs_is_named_with_what_to_do():
+    moved = endpoint_changed("b.example", "a.example")
+    assert str(moved) == (
+        "execute: model changed (a.example -> b.example), only its endpoint: "
+        "`model.identity=a.example` says that both are the same"
+    )
+    assert "give both one `model.identity`" in str(endpoint_changed("b.example", None))
+    assert str(GONE) == "execute: previous run deleted"
 
 
 VERDICTS = st.sampled_from([*Verdict, None])

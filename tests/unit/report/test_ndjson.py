@@ -37,6 +37,7 @@ from proctor.model.events import (
     StopReason,
     TeardownEnded,
     TryEnded,
+    TryResumed,
     TryStarted,
     WorkCheckpointed,
 )
@@ -58,6 +59,7 @@ EVENTS: list[Event] = [
     GradingStarted(A),
     BackoffStarted(A, "model.rate_limited", 5.0),
     BackoffEnded(A, 5.0),
+    TryResumed(A),
     IssueRaised(A, issue_of("usage.missing", "none", Phase.AGENT)),
     TryEnded(A, 1, TryResult(Outcome.GRADED, Grade(True, 1.0))),
     AttemptSealed(A, "t", 0, Verdict.PASSED, 1.0, 1),

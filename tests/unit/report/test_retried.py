@@ -117,7 +117,7 @@ def test_07_parts_without_retried_attempts_add_up_at_every_moment() -> None:
 def test_07_an_attempt_between_its_tries_is_running_and_said_to_wait() -> None:
     view = folded(*attempt("a", broken(), graded())[:3])
     assert view.counts.running == view.between_tries == 1
-    assert "1 running (1 waiting to be tried again)" in counts_of(view)
+    assert "1 running (1 backing off)" in counts_of(view)
     view.add(TryStarted("a", "a", 0, 2), 1.0)
     assert view.between_tries == 0
 
@@ -181,7 +181,7 @@ def test_40_every_try_is_told_with_its_outcome_issues_time_and_files() -> None:
     assert lines == [
         "@a  a #0 of e: passed, score 1, 2 tries",
         "run: r",
-        "try 1  broken  7.0s  (agent 4.0s · waited 5.5s because of model.rate_limited · 1 model call · $0.5000)",
+        "try 1  broken  7.0s  (agent 4.0s · waited 5.5s because of model.rate_limited · 1 model call · $0.50)",
         "  FATAL provider.lost in agent: gone",
         "  hint: look up the status or signal of the message; where memory ran out, lower `--task-concurrency N` "
         "(docs/codes/provider.lost.md)",

@@ -31,7 +31,9 @@ def test_durations(seconds: float, text: str) -> None:
 def test_plurals_and_money() -> None:
     assert [plural(n, "task") for n in (0, 1, 2, 1000)] == ["0 tasks", "1 task", "2 tasks", "1,000 tasks"]
     assert plural(2, "retry", "retries") == "2 retries"
-    assert [money(x) for x in (None, 0.0, 0.0123, 1.5)] == ["cost unknown", "$0.00", "$0.0123", "$1.50"]
+    assert [money(x) for x in (None, 0.0, 0.04, 0.0123, 0.00001, 1.5)] == [
+        "cost unknown", "$0.00", "$0.04", "$0.0123", "under $0.0001", "$1.50"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

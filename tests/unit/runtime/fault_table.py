@@ -81,7 +81,7 @@ CODES: dict[str, Code] = {
     **_lines("provider", "FATAL", True, "image", "image.missing image.build_failed image.build_stalled"),
     **_lines("user", "FATAL", True, "experiment", "experiment.setup_failed experiment.fatal"),
     **_lines("user", "FATAL", True, "task", "task.fatal"),
-    **_lines("user", "FATAL", False, "attempt", "sandbox.setup_failed"),
+    **_lines("user", "FATAL", False, "attempt", "sandbox.setup_failed task.crashed"),
     **_lines("runner", "FATAL", True, "attempt", "environment.too_large"),
     **_lines("benchmark", "FATAL", False, "attempt", "task.setup_failed"),
     **_lines("harness", "FATAL", False, "attempt", "harness.crashed harness.out_of_memory"),
@@ -98,7 +98,7 @@ CODES: dict[str, Code] = {
     **_lines("agent", "ERROR", True, "attempt", "grade.time grade.memory grade.output grade.incomplete"),
     **_lines("grader", "FATAL", False, "attempt", "grader.crashed grader.invalid_score"),
     **_lines("runner", "FATAL", False, "attempt", "worker.lost engine.lost checkpoint.damaged"),
-    **_lines("user", "WARNING", False, "attempt", "experiment.teardown_failed"),
+    **_lines("user", "WARNING", False, "attempt", "experiment.teardown_failed sandbox.teardown_failed"),
     **_lines("runner", "WARNING", False, "attempt", "usage.missing price.unknown budget.no_retry"),
     **_lines("runner", "FATAL", True, "invocation", "store.full internal"),
 }

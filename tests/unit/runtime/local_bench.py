@@ -34,10 +34,10 @@ class Agent(FakeHarness):
         self._commands = commands
         self._files = files or {}
         self._also = also
-        self.turns = 0
+        self.turns_made = 0
 
     async def _work(self) -> str:
-        self.turns += 1
+        self.turns_made += 1
         sandbox = self.contexts[-1].sandbox
         for command in self._commands:
             done = await sandbox.exec(command)

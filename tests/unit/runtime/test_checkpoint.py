@@ -191,7 +191,7 @@ def test_case_41_a_check_that_hangs_is_repeated_alone_and_the_agent_paid_once(
     second = first.graded_again(tmp_path, grader=FakeGrader(look))
     again = second.run()
     assert verdict_of(again) is Verdict.PASSED
-    assert agent.turns == 1, "the agent's part was done once"
+    assert agent.turns_made == 1, "the agent's part was done once"
     assert again.usage == Usage(), "its cost stays with the try that paid"
     assert seen[0] == ("ok", {"log": b"said"}, b"one")
     phases = ["grade"] if grading is GradingMode.NONE else ["open", "grade", "dispose"]

@@ -18,10 +18,10 @@ from proctor.model.codes import Severity
 from proctor.model.events import BackoffEnded, PhaseEnded
 from proctor.model.spec import TimeLimits
 from proctor.runtime.backoff import Backoff
-from proctor.runtime.contexts import WatchedSandbox
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import IGNORES_CANCELLATION, Phases
 from proctor.runtime.redact import Redactor
+from proctor.runtime.watched_sandbox import WatchedSandbox
 
 RUN = [Phase.OPEN, Phase.SETUP, Phase.AGENT, Phase.COLLECT, Phase.GRADE]
 OWN_CODE = {

@@ -265,6 +265,7 @@ SLEEPS = "import time\nasync def work(): time.sleep(0.6)\nasync def calls(inner)
         ("proctor.models.openai", True),
         ("proctor.harnesses.chat", False),
         ("proctor.graders.text", False),
+        ("proctor.authoring.task_try", True),
         ("somebody.plugin", False),
         ("__main__", False),
     ],
@@ -279,7 +280,13 @@ def test_what_we_execute_for_a_plugin_is_never_cut_off(module: str, is_ours: boo
 
 
 @pytest.mark.parametrize(
-    ("outer", "cut_off"), [("proctor.models.openai", False), ("proctor.runtime.contexts", True), ("other", True)]
+    ("outer", "cut_off"),
+    [
+        ("proctor.models.openai", False),
+        ("proctor.runtime.contexts", True),
+        ("proctor.authoring.driven_task", True),
+        ("other", True),
+    ],
 )
 def test_a_library_belongs_to_whoever_called_it(outer: str, cut_off: bool) -> None:
     ended: list[str] = []

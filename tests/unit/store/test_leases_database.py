@@ -18,9 +18,10 @@ import pytest
 from leases_rig import HANG_SECONDS, SOURCE, StillClock, gone, leases_at
 
 from proctor.errors import StoreError
+from proctor.model.project import project_directory
 from proctor.store._locking import is_network, log_works, type_of_device, why_no_locks
 from proctor.store._sqlite_errors import explain
-from proctor.store.coordination import CoordinationDatabase, coordination_path, project_directory
+from proctor.store.coordination import CoordinationDatabase, coordination_path
 from proctor.store.lease_info import Granted, Held, LeaseError
 from proctor.store.leases import Leases
 from proctor.store.owner import this_owner

@@ -185,6 +185,16 @@ def test_R1_what_a_run_references_comes_with_it_wherever_it_is(three: Path) -> N
     assert ids(found(three)) == {ONE: ["aaaaaaaaaaaa", "cccccccccccc", "bbbbbbbbbbbb"]}
 
 
+def test_R1_a_run_leads_to_the_work_that_it_only_graded_which_is_no_newer_for_it(three: Path) -> None:
+    slots = slots_of("one", decision="grade only", reason=None, source="aaaaaaaaaaaa")
+    make_run(three, [], slots=slots, group="c", run="r4", at=AT + 100, end=False)
+    assert ids(found(three, Scope(run=three / "c" / "r4"))) == {ONE: ["aaaaaaaaaaaa"]}
+    assert ids(found(three)) == {ONE: ["cccccccccccc", "bbbbbbbbbbbb", "aaaaaaaaaaaa"]}
+    closed = slots_of("one", decision="not dispatched", reason="early exit", source="bbbbbbbbbbbb")
+    make_run(three, [], slots=closed, group="c", run="r5", at=AT + 101)
+    assert found(three, Scope(run=three / "c" / "r5")) == {}, "that attempt is of another slot"
+
+
 def test_an_accepted_attempt_fills_slots_of_the_identity_that_it_was_accepted_for(three: Path) -> None:
     slots = slots_of("two", decision="accept", reason="reviewed", source="bbbbbbbbbbbb")
     make_run(three, [], slots=slots, group="c", run="r4", at=AT + 100)
@@ -227,6 +237,21 @@ def test_P4_what_filled_a_slot_before_says_which_part_has_changed(tmp_path: Path
         assert (last.attempt_id, last.run_dir.name, last.identity) == ("2" * 12, "r2", ONE)
         assert last.parts == {"model": "m2", "task": "t2"}
         assert record.previous([], Scope()) == {}
+
+
+def test_P4_what_is_gone_is_said_where_there_is_nothing_else(three: Path) -> None:
+    slots = slots_of("one", "two", decision="reuse", reason=None, source="cccccccccccc")
+    make_run(three, [], slots=slots, group="b", run="r4", at=AT + 100, parts={"two": {"task": "t"}})
+    with Record.open(three) as record:
+        shutil.rmtree(three / "b" / "r3")
+        wanted = [("one", 0), ("two", 0)]
+        both = record.previous(wanted, Scope(group=three / "b"))
+        assert [(one.attempt_id, one.gone) for one in both.values()] == [("cccccccccccc", True)] * 2
+        assert both["two", 0].parts == {"model": "m1", "task": "t"}
+        everywhere = record.previous(wanted)
+        assert (everywhere["one", 0].attempt_id, everywhere["one", 0].gone) == ("bbbbbbbbbbbb", False)
+        record.rebuild()
+        assert record.previous(wanted, Scope(group=three / "b")) == both, "as far as other runs name it"
 
 
 def test_attempts_are_found_by_the_beginning_of_their_ids(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from proctor.store.record_database import RecordDatabase
 from proctor.store.record_errors import RecordBusy, RecordDamaged, RecordError, RecordNewer, explain, explained
 from proctor.store.record_file import connect
 from proctor.store.record_rows import INSERT_ATTEMPT, invocations_of
-from proctor.store.record_schema import COLUMNS, REVISIONS, TABLES
+from proctor.store.record_schema import COLUMNS, REVISIONS, TABLES, complete_for_postgresql
 from proctor.store.record_versions import migrate
 
 HANG_SECONDS = 100
@@ -185,10 +185,12 @@ def test_D4_a_record_of_each_format_can_be_read(tmp_path: Path) -> None:
 
 def test_D3_the_tables_can_be_made_in_postgresql() -> None:
     dialect = postgresql.dialect()
+    complete_for_postgresql()
     for table in TABLES:
         assert "BIGINT" in str(CreateTable(table).compile(dialect=dialect)) or table.name == "invocation"
         for index in table.indexes:
-            CreateIndex(index).compile(dialect=dialect)
+            text = str(CreateIndex(index).compile(dialect=dialect))
+            assert (" WHERE " in text) == (index.name in ("member_by_reference", "slot_by_identity"))
     assert "SELECT slot.identity" in str(INSERT_ATTEMPT.compile(dialect=dialect, column_keys=COLUMNS["attempt"]))
     assert "CASE WHEN" in str(invocations_of().compile(dialect=dialect))
     assert set(METADATA.tables) == {table.name for table in TABLES}

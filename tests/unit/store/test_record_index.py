@@ -137,6 +137,27 @@ def test_D2_a_run_is_followed_without_reading_it_again(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------- as the other readers read it
 
 
+def test_D3_opening_results_reads_no_journal_that_is_known(tmp_path: Path) -> None:
+    """Each journal and plan is replaced by something else that looks the same from outside: nobody may notice."""
+    runs = [
+        make_run(
+            tmp_path, attempt(f"{number:012d}", "one"), slots=slots_of("one"), run=f"r{number}", group=f"g{number % 7}"
+        )
+        for number in range(50)
+    ]
+    with Record.open(tmp_path) as record:
+        before = content(record.database)
+    for path in [path for run in runs for path in (run.journal, run.plan)]:
+        seen = path.stat()
+        with path.open("r+b") as file:
+            file.write(b"?" * seen.st_size)
+        os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    for opened in (Record.open, Record.look):
+        with opened(tmp_path) as record:
+            assert record.problems == {}
+            assert content(record.database) == before
+
+
 def test_rows_say_what_result_json_says(tmp_path: Path) -> None:
     layout = make_run(tmp_path, [], end=False, plan=False)
     layout.journal.write_bytes(b"".join(encode(event, at) for event, at in rich_run()))

@@ -56,6 +56,7 @@ FORMAT_1 = """\
 {"type":"RunEnded","at":"2026-11-30T16:30:35.000014Z","experiment":"e","completion":"interrupted"}
 {"type":"BackoffStarted","at":"2026-11-30T16:30:35.000015Z","attempt":"a","code":"model.overloaded","seconds":2.5}
 {"type":"BackoffEnded","at":"2026-11-30T16:30:35.000016Z","attempt":"a","seconds":2.5}
+{"type":"TryResumed","at":"2026-11-30T16:30:35.000016Z","attempt":"a"}
 {"type":"TryEnded","at":"2026-11-30T16:30:35.000017Z","attempt":"a","try_number":1,"result":{"outcome":"cancelled"},\
 "sandbox_reusable":false,"retry_after_seconds":30.0}
 {"type":"LeaseGranted","at":"2026-11-30T16:30:35.000018Z","experiment":"e"}

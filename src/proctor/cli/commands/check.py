@@ -10,12 +10,12 @@ from typing import Any
 import rich_click as click
 
 from proctor.cli.command import Command
-from proctor.cli.commands.run import options_of, typed_of
+from proctor.cli.commands.run import declared
+from proctor.cli.entry import enter
 from proctor.cli.exits import Exit
 from proctor.cli.options import shared_options
 from proctor.cli.outcome import Outcome
 from proctor.cli.output import say
-from proctor.cli.resolve import resolve_experiment
 from proctor.cli.session import execute
 from proctor.model.attempt import Verdict
 from proctor.model.events import Completion
@@ -35,8 +35,14 @@ def command(benchmark: str, **shared: Any) -> int:
     pass none. Exits 1 and lists the tasks when one of them is not so.
     """
     names = {harness: f"{benchmark}/{harness}" for harness in ("oracle", "nop")}
-    resolved = [resolve_experiment(typed_of(shared, benchmark, harness, None), name) for harness, name in names.items()]
-    outcome = run_to_end(execute(resolved, options_of(shared, resolved)))
+    resolved, options = enter(
+        shared, lambda project: [one for harness in names for one in declared(benchmark, harness, None, project)]
+    )
+    if shared["dry"]:
+        from proctor.cli.dry_run import dry_run  # noqa: PLC0415 - a run needs none of what only forecasts
+
+        return dry_run(resolved, options)
+    outcome = run_to_end(execute(resolved, options))
     interrupted = any(view.completion is Completion.INTERRUPTED for view in outcome.views.values())
     if interrupted or outcome.store_error is not None:
         return outcome.exit
@@ -49,7 +55,7 @@ def command(benchmark: str, **shared: Any) -> int:
     hidden = max(0, len(unsolved) - SHOWN) + max(0, len(free) - SHOWN)
     if hidden:
         say(f"and {hidden} more; `proctor show` on the directories above lists all", err=True)
-    total = next(iter(outcome.views.values())).total
+    total = len({task for task, _, _ in outcome.writers[names["oracle"]].verdicts})
     bad = len({task for task, _ in unsolved} | {task for task, _ in free})
     if bad:
         say(f"{benchmark} is not gradeable: {bad} of {plural(total, 'task')} at fault", err=shared["as_json"])

@@ -17,10 +17,11 @@ from proctor.cli.lease_view import lease_data, lease_lines, lease_table
 from proctor.cli.output import say
 from proctor.cli.teardown import TeardownEnd, run_teardown
 from proctor.errors import Fault, ProctorError, StoreError, UnknownName, UsageError
+from proctor.model.project import project_directory
 from proctor.report.wording import printable
 from proctor.runtime.clock import SystemClock
 from proctor.runtime.signals import on_signals
-from proctor.store.coordination import coordination_path, project_directory, project_of
+from proctor.store.coordination import coordination_path, project_of
 from proctor.store.lease_info import LeaseError, LeaseInfo, advice, inspect_command
 from proctor.store.leases import Leases
 from proctor.store.owner import Living, this_owner

@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import rich_click as click
 
 from proctor.cli.command import Group
 from proctor.cli.exits import Exit
 from proctor.cli.output import say
+from proctor.cli.results_place import results_and_record
 from proctor.errors import UsageError
 from proctor.report.wording import plural, printable
 from proctor.store.record import Record, record_path
@@ -31,21 +33,26 @@ _SHOWN_RUNS = 20
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _RESULTS = click.option(
     "--results-dir",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
     metavar="DIR",
-    help="Where the results are (default: results).",
+    help="Where the results are (default: those of the project, else results).",
 )
 _URL = click.option(
     "--record-url",
     metavar="URL",
-    help="Where the record is (default: .proctor/record.sqlite in the results), such as sqlite:///PATH.",
+    help="Where the record is (default: that of the project, else .proctor/record.sqlite in the results), such as "
+    "sqlite:///PATH.",
 )
 
 
 def _shared(function: F) -> F:
     """Add the options that all commands here have."""
-    return _RESULTS(_URL(_JSON(function)))
+
+    @wraps(function)
+    def placed(*args: Any, results_dir: str | None, record_url: str | None, **given: Any) -> Any:
+        place, url = results_and_record(results_dir, record_url)
+        return function(*args, results_dir=place, record_url=url, **given)
+
+    return _RESULTS(_URL(_JSON(cast("F", placed))))
 
 
 @click.group("record", cls=Group)

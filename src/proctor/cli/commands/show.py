@@ -15,6 +15,7 @@ import rich_click as click
 from proctor.cli.attempt_page import journals_below, show_attempt
 from proctor.cli.command import Command
 from proctor.cli.output import say
+from proctor.cli.results_place import results_and_record
 from proctor.cli.run_state import state_of_unended
 from proctor.errors import JournalDamaged, StoreError, UsageError
 from proctor.model.events import (
@@ -43,9 +44,9 @@ RUNS_SHOWN = 5
 
 @click.command("show", cls=Command)
 @click.argument("what", metavar="[RUN] [@ATTEMPT]", nargs=-1)
-@click.option("--results-dir", metavar="DIR", default="results", help="Where to look for ids (default: results).")
+@click.option("--results-dir", metavar="DIR", help="Where to look for ids (default: those of the project).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(what: tuple[str, ...], results_dir: str, as_json: bool) -> int:
+def command(what: tuple[str, ...], results_dir: str | None, as_json: bool) -> int:
     """Print the results of RUN, a directory or the id of a run, from its journal alone; also of one that was killed.
 
     With @ATTEMPT, the id of an attempt or its beginning: print every try of it, what went wrong, and what to do about
@@ -55,17 +56,19 @@ def command(what: tuple[str, ...], results_dir: str, as_json: bool) -> int:
     runs = [each for each in what if not each.startswith("@")]
     if len(attempts) > 1 or len(runs) > 1 or not what:
         raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN` or `@ATTEMPT`")
-    run_dirs = [_run_dir(each, Path(results_dir)) for each in runs]
+    run_dirs = [_run_dir(each, results_dir) for each in runs]
     if attempts:
-        return show_attempt(attempts[0], run_dirs[0] if run_dirs else Path(results_dir), as_json=as_json)
+        place = run_dirs[0] if run_dirs else results_and_record(results_dir)[0]
+        return show_attempt(attempts[0], place, as_json=as_json)
     return _show_run(run_dirs[0], as_json=as_json)
 
 
-def _run_dir(given: str, results_dir: Path) -> Path:
+def _run_dir(given: str, results_dir: str | None) -> Path:
     """Return the directory of a run, given that or the run's id. Raises `UsageError` where several have the id."""
     if Path(given).exists() or given in (".", "..") or Path(given).name != given:
         return Path(given)
-    found = [journal.parent for journal in journals_below(results_dir) if journal.parent.name == given]
+    place = results_and_record(results_dir)[0]
+    found = [journal.parent for journal in journals_below(place) if journal.parent.name == given]
     if len(found) > 1:
         shown = ", ".join(f"`{directory}`" for directory in sorted(found)[:RUNS_SHOWN])
         raise UsageError(f"{len(found)} runs have the id `{given}`", hint=f"give the directory of one: {shown}")
@@ -79,15 +82,19 @@ def _show_run(run_dir: Path, *, as_json: bool) -> int:
             f"`{run_dir}` is not the directory of a run: it has no {layout.journal.name}",
             hint="give RESULTS/EXPERIMENT/RUN-ID, as the last line of `proctor run` names it",
         )
-    table = _Table(_plan_of(layout))
+    plan = _plan_of(layout)
+    table = _Table(plan)
+    marks = _marks_of(plan)
     reader = read_journal(layout.journal)
     trouble = _read(reader, table)
     view = table.settled()
     if as_json:
-        data = {**summary_data(view, run=layout.run_id, directory=str(layout.directory)), "attempts": table.rows()}
+        summary = summary_data(view, run=layout.run_id, directory=str(layout.directory))
+        data = {**summary, **marks, "attempts": table.rows()}
         say(json.dumps(data, allow_nan=False, indent=1))
     else:
-        say("\n".join([*table.lines(), *summary_lines(view, directory=str(layout.directory))]))
+        summary = summary_lines(view, directory=str(layout.directory))
+        say("\n".join([*table.lines(), *_mark_lines(marks), *summary]))
     if reader.torn is not None:
         say(f"warning: the journal ends in a torn line of {reader.torn.bytes} bytes, which was left out", err=True)
     if view.completion is None and trouble is None:
@@ -215,6 +222,21 @@ def _name_of(plan: PlanFile | None) -> str:
     if plan is None:
         return ""
     return str(plan.experiment.get("name", "")) if isinstance(plan.experiment, Mapping) else plan.experiment.name
+
+
+def _marks_of(plan: PlanFile | None) -> dict[str, Any]:
+    """Return the tags and labels of the experiment; nothing for one that has none."""
+    experiment: Any = {} if plan is None else plan.experiment
+    found = {name: experiment.get(name) for name in ("tags", "labels") if isinstance(experiment, Mapping)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _mark_lines(marks: Mapping[str, Any]) -> list[str]:
+    words = {
+        "tags": ", ".join(map(str, marks.get("tags", ()))),
+        "labels": ", ".join(f"{name}={value}" for name, value in marks.get("labels", {}).items()),
+    }
+    return [f"{name}: {printable(text)}" for name, text in words.items() if text]
 
 
 def _plan_of(layout: RunLayout) -> PlanFile | None:

@@ -1,0 +1,1 @@
+"""What projects write in Python: tasks, experiments, task groups."""

@@ -1,0 +1,119 @@
+"""The run that accepting attempts makes: it executes nothing, and is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from proctor import __version__
+from proctor.cli.accept_checks import Acceptable
+from proctor.cli.resolve import Resolved
+from proctor.cli.rooms import secrets_of
+from proctor.core.plan import RunPlan
+from proctor.model.attempt import Verdict
+from proctor.model.events import Completion, Event, RunEnded, RunStarted, SlotFilled
+from proctor.model.ids import new_id, run_id_of
+from proctor.report.summary import summary_data, summary_markdown
+from proctor.report.view import RunView
+from proctor.runtime.clock import utc
+from proctor.runtime.redact import Redactor
+from proctor.store.codec import FORMAT_VERSION, encode
+from proctor.store.files import write_file
+from proctor.store.layout import RunLayout
+from proctor.store.plain import plain_json
+from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
+from proctor.store.results import write_json
+
+
+class AcceptedRun(NamedTuple):
+    """A run that fills slots with accepted attempts, and its summary."""
+
+    layout: RunLayout
+    summary: dict[str, Any]
+
+
+def write_accepted(
+    resolved: Resolved,
+    run_plan: RunPlan,
+    accepted: Sequence[Acceptable],
+    *,
+    results_dir: Path,
+    group: Path,
+    run_id: str | None,
+    at: float,
+) -> AcceptedRun:
+    """Write a run in `group` whose slots are filled by attempts, `at` seconds after the epoch.
+
+    The journal comes last and in one step: before it is there, there is no run. Raises `UsageError` for a run id that
+    is taken, and `CannotStart` where something cannot be written; then nothing is left behind.
+    """
+    layout = RunLayout.create(group.parent, group.name, default_id=run_id_of(utc(at)), run_id=run_id)
+    with layout.opening():
+        rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
+        invocation = new_id(rng)
+        events = list(_events(run_plan, accepted, results_dir, invocation, layout.run_id))
+        view = RunView(run_plan.experiment.name)
+        for event in events:
+            view.add(event, at)
+        about = {"run": layout.run_id, "invocation": invocation}
+        write_plan(layout.plan, _plan_of(run_plan, accepted, about, Redactor(secrets_of([resolved]))))
+        directory = str(layout.directory)
+        summary = summary_data(view, run=layout.run_id, directory=directory)
+        markdown = summary_markdown(view, run=layout.run_id, directory=directory)
+        write_json(layout.summary_json, summary, durable=True)
+        write_file(layout.summary_markdown, markdown.encode(), durable=True)
+        write_file(layout.journal, b"".join(encode(event, at) for event in events), durable=True)
+    return AcceptedRun(layout, summary)
+
+
+def _events(
+    run_plan: RunPlan, accepted: Sequence[Acceptable], results_dir: Path, invocation: str, run_id: str
+) -> Iterator[Event]:
+    name = run_plan.experiment.name
+    yield RunStarted(
+        format=FORMAT_VERSION,
+        invocation=invocation,
+        run=run_id,
+        experiment=name,
+        proctor=__version__,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        slots=len(accepted),
+        tasks=len({one.place for one in accepted}),
+    )
+    for one in accepted:
+        source = one.source
+        yield SlotFilled(
+            attempt=source.attempt_id,
+            task=run_plan.tasks[one.place].id,
+            ordinal=one.ordinal,
+            run=source.run_dir.relative_to(results_dir).as_posix(),
+            verdict=Verdict(source.verdict),
+            score=source.score,
+            cost_usd=source.cost_usd,
+            accepted=True,
+        )
+    yield RunEnded(name, Completion.COMPLETE)
+
+
+def _plan_of(run_plan: RunPlan, accepted: Sequence[Acceptable], about: dict[str, Any], redactor: Redactor) -> PlanFile:
+    """Return the plan with the slots that are accepted, and no others."""
+    slots = [
+        PlannedSlot(
+            run_plan.tasks[one.place].id,
+            one.ordinal,
+            one.identity,
+            one.changed.kind.value,
+            one.changed.reason,
+            one.source.attempt_id,
+        )
+        for one in accepted
+    ]
+    tasks = (run_plan.tasks[place] for place in dict.fromkeys(one.place for one in accepted))
+    task_parts = {task.id: run_plan.task_parts(task) for task in tasks}
+    experiment = redactor.tree(plain_json(run_plan.experiment, "experiment"))
+    return PlanFile(experiment, slots, run_plan.shared_identity.parts, task_parts, about)

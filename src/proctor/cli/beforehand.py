@@ -1,0 +1,28 @@
+"""What the user should know before anything starts; a run and the plan of it say the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from proctor.cli.model_limits import differing_limits
+from proctor.cli.proxy import proxy_note
+from proctor.cli.resolve import Resolved
+from proctor.core.plan import RunPlan
+from proctor.model.attempt import GradingMode
+
+
+def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[str]:
+    """Return the warnings of providers at which sandboxes are opened, and notes on experiments; each once."""
+    pairs = zip(resolved, plans, strict=True)
+    warnings = [one.provider.warning for one, run_plan in pairs if _opens_sandboxes(run_plan)]
+    notes = [text for one in resolved for text in one.notes]
+    notes += differing_limits(one.experiment.model for one in resolved if one.experiment.model)
+    said = [f"warning: {text}" for text in warnings if text] + [f"note: {text}" for text in notes]
+    proxy = proxy_note([one.experiment for one in resolved], os.environ)
+    said += [] if proxy is None else [proxy]
+    return list(dict.fromkeys(said))
+
+
+def _opens_sandboxes(run_plan: RunPlan) -> bool:
+    return any(run_plan.schedule.agent_sandbox) or run_plan.experiment.grading is GradingMode.FRESH

@@ -1,0 +1,67 @@
+"""What cannot be had together, each in one row: all that applies is said at once, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proctor.config.layers import FieldPath, Layered
+from proctor.config.problems import ConfigErrors, Problem
+from proctor.config.schema import ExecutionConfig, ExperimentConfig
+from proctor.plugins.api import Benchmark, Harness, Provider
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An experiment as far as it is known before its tasks are read."""
+
+    config: ExperimentConfig
+    execution: ExecutionConfig
+    provider: Provider
+    benchmark: Benchmark
+    harness: Harness
+    fields: Layered
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One thing that cannot be: the field to point at, when it applies, what is said, and what to do."""
+
+    path: FieldPath
+    applies: Callable[[Facts], bool]
+    message: Callable[[Facts], str]
+    hint: str
+    of_execution: bool = False
+
+
+COMBINATIONS: tuple[Combination, ...] = (
+    Combination(
+        ("sandbox_reuse",),
+        lambda facts: facts.config.sandbox_reuse and not facts.provider.supports_reuse,
+        lambda facts: f"provider `{facts.provider.name}` cannot reuse sandboxes",
+        "leave `sandbox_reuse` out",
+    ),
+    Combination(
+        ("retry_min_delay_seconds",),
+        lambda facts: facts.execution.retry_min_delay_seconds > facts.execution.retry_max_delay_seconds,
+        lambda facts: "execution.retry_min_delay_seconds is above retry_max_delay_seconds",
+        "swap or raise one",
+        of_execution=True,
+    ),
+)
+"""Later features add their rows here."""
+
+
+def refuse_combinations(facts: Facts, execution: Layered) -> None:
+    """Raise one `UsageError` that lists every combination that cannot be; `execution` are the layers of the section."""
+    found = [
+        Problem(
+            row.message(facts),
+            row.hint,
+            (execution if row.of_execution else facts.fields).source_of(row.path),
+        )
+        for row in COMBINATIONS
+        if row.applies(facts)
+    ]
+    if found:
+        raise ConfigErrors(found)

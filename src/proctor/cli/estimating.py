@@ -1,0 +1,160 @@
+"""The estimate that displays show while an invocation goes on: kept from its events, worked out every few seconds.
+
+It costs at most about one percent of a processor: the more an estimate costs, the later the next one is made. What was
+estimated before counts down until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from proctor.cli.plan_forecast import samples_of
+from proctor.cli.plan_gates import limits_of
+from proctor.cli.planning import HISTORY_BYTES, HISTORY_RUNS
+from proctor.cli.rooms import Options, Room
+from proctor.cli.run_writer import experiment_dir_of
+from proctor.core.decided import what_is_left
+from proctor.core.expectations import Samples
+from proctor.core.limits import GateLimits
+from proctor.core.plan import RunPlan
+from proctor.core.remaining import Cost, remaining_cost, roughly_seconds, simulable, simulated_seconds
+from proctor.core.schedule import ExperimentPlan
+from proctor.core.whats_left import Rest, WhatsLeft
+from proctor.report.estimate import Estimate
+from proctor.report.summary import total_cost
+from proctor.report.view import RunView
+from proctor.runtime.clock import Clock
+from proctor.runtime.publisher import Shown
+from proctor.store.history import read_history
+
+EVERY_SECONDS = 3.0
+COMPUTING_SHARE = 0.01
+AT_MOST_SECONDS = 120.0
+
+log = logging.getLogger(__name__)
+
+
+class Estimator:
+    """Keeps what is left of all experiments of an invocation, and estimates what that comes to."""
+
+    def __init__(
+        self,
+        schedules: Sequence[ExperimentPlan],
+        limits: GateLimits,
+        history: Mapping[str, Samples],
+        views: Mapping[str, RunView],
+        clock: Clock,
+    ) -> None:
+        self._lefts = {plan.name: WhatsLeft(plan, history.get(plan.name, {})) for plan in schedules}
+        self._limits = limits
+        self._views = views
+        self._clock = clock
+        self._started_at = clock.monotonic()
+        self._ends_at: float | None = None
+        self._cost: Cost | None = None
+        self._broken = False
+
+    @classmethod
+    def of(cls, rooms: Mapping[str, Room], options: Options, views: Mapping[str, RunView], clock: Clock) -> Estimator:
+        """Return the estimator of an invocation that is about to start, which has estimated once.
+
+        It knows how the runs begin: what is filled from earlier runs is not to be done.
+        """
+        plans = [room.plan for room in rooms.values()]
+        schedules = [plan.schedule for plan in plans]
+        one = cls(schedules, limits_of(options.controls), histories_of(plans, options), views, clock)
+        one.take([(name, *event) for name, room in rooms.items() for event in room.writer.opening])
+        one.estimate_now()
+        return one
+
+    def take(self, batch: Sequence[Shown]) -> None:
+        """Take events that are on disk; whatever happens here, the run goes on."""
+        if self._broken:
+            return
+        try:
+            for experiment, event, at in batch:
+                self._lefts[experiment].add(event, at)
+        except Exception:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        log.exception("a bug of proctor: it is not estimated any more when the run ends")
+        self._broken = True
+        self._ends_at = self._cost = None
+
+    def estimate(self) -> Estimate:
+        """Return the newest estimate, as of now."""
+        now = self._clock.monotonic()
+        spent: float | None = 0.0
+        for view in self._views.values():
+            cost = total_cost(view)
+            spent = None if spent is None or cost is None else spent + cost
+        known = self._cost is not None and spent is not None
+        return Estimate(
+            seconds_left=None if self._ends_at is None else max(0.0, self._ends_at - now),
+            seconds_total=None if self._ends_at is None else max(now, self._ends_at) - self._started_at,
+            cost_usd=spent + self._cost.usd if known and self._cost is not None and spent is not None else None,
+            cost_spread_usd=self._cost.spread_usd if known and self._cost is not None else None,
+        )
+
+    async def estimate_forever(self) -> None:
+        """Estimate again and again, until it is cancelled."""
+        while not self._broken:
+            began = self._clock.monotonic()
+            try:
+                work = self._prepared()
+                self._note(await asyncio.to_thread(work))
+            except Exception:
+                self._give_up()
+            spent = self._clock.monotonic() - began
+            await asyncio.sleep(min(AT_MOST_SECONDS, max(EVERY_SECONDS, spent / COMPUTING_SHARE)))
+
+    def estimate_now(self) -> Estimate:
+        """Estimate at once, and return it."""
+        try:
+            self._note(self._prepared()())
+        except Exception:
+            self._give_up()
+        return self.estimate()
+
+    def _prepared(self) -> Callable[[], float | None]:
+        """Return what works out the seconds: all that it reads was copied, so that a thread may do it."""
+        lefts = list(self._lefts.values())
+        now = self._clock.wall()
+        self._cost = remaining_cost(lefts)
+        if not simulable(lefts):
+            seconds = roughly_seconds(lefts, self._limits, now)
+            return lambda: seconds
+        rests: list[Rest] = [rest for left in lefts if (rest := left.rest(now)) is not None]
+        if not rests:
+            return lambda: 0.0
+        limits = self._limits
+        return lambda: simulated_seconds(rests, limits, _chance)
+
+    def _note(self, seconds: float | None) -> None:
+        self._ends_at = None if seconds is None else self._clock.monotonic() + seconds
+
+
+def _chance(draw: int) -> random.Random:
+    return random.Random(f"estimate {draw}")  # noqa: S311 - it draws durations, no secrets
+
+
+def histories_of(plans: Sequence[RunPlan], options: Options) -> dict[str, Samples]:
+    """Return what earlier runs tell of each experiment that has something to execute, read within a start's bounds."""
+    found: dict[str, Samples] = {}
+    for plan in plans:
+        if what_is_left(plan.schedule) is None:
+            continue
+        history = read_history(
+            Path(options.controls.results_dir),
+            experiment_dir_of(plan.experiment),
+            run_name=options.run_name,
+            runs_at_most=HISTORY_RUNS,
+            bytes_at_most=HISTORY_BYTES // len(plans),
+        )
+        found[plan.experiment.name] = samples_of(history)
+    return found

@@ -1,0 +1,49 @@
+"""Asks the provider of an experiment, before anything is started, whether it can make what tasks ask for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proctor.errors import UsageError
+from proctor.model.secrets import secrets_in
+from proctor.model.spec import EnvironmentSpec, Task
+from proctor.plugins.api import Provider
+from proctor.report.wording import plural
+from proctor.runtime.redact import Redactor
+
+TASKS_NAMED = 3
+"""Of those that have the same trouble."""
+
+UNNAMED_PROVIDER = EnvironmentSpec().provider
+"""What a task has that names no provider: it is worked on at that of its experiment."""
+
+
+def check_environments(provider: Provider, tasks: Sequence[Task]) -> None:
+    """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they declare."""
+    refused: dict[str, list[str]] = {}
+    for task in tasks:
+        if task.environment is not None and (why := _refused(provider, task.environment)) is not None:
+            refused.setdefault(why, []).append(task.id)
+    if not refused:
+        return
+    lines = [f"{_named(ids)}: {why}" for why, ids in refused.items()]
+    what = lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
+    raise UsageError(
+        f"provider `{provider.name}` cannot make the environment of {what}",
+        hint="change `environment` of the task, or take another provider: `--env PROVIDER`",
+    )
+
+
+def _refused(provider: Provider, environment: EnvironmentSpec) -> str | None:
+    if environment.provider not in (provider.name, UNNAMED_PROVIDER):
+        return f"it is for provider `{environment.provider}`"
+    why = provider.refuse(environment)
+    return None if why is None else Redactor([*secrets_in(environment.env)]).text(why)
+
+
+def _named(ids: Sequence[str]) -> str:
+    more = f" and {plural(len(ids) - TASKS_NAMED, 'other task')}" if len(ids) > TASKS_NAMED else ""
+    return ("task " if len(ids) == 1 else "tasks ") + ", ".join(f"`{one}`" for one in ids[:TASKS_NAMED]) + more
+
+
+__all__ = ["check_environments"]

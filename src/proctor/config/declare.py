@@ -1,0 +1,117 @@
+"""Puts what holds in a project beneath what is declared of one experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from proctor.config.declared import Declared
+from proctor.config.layers import Layer, Layered, Level, Source, Tree, layered
+from proctor.config.project import Project
+from proctor.config.scalars import hidden_in
+from proctor.model.spec import Task
+
+NAMES: Mapping[str, str] = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
+"""The parts of an experiment that may be given by name alone, and the field that the name is of."""
+
+REPLACED_WHOLE = ("benchmark", "harness", "model")
+"""Parts of which nothing is left where a stronger layer names another: their parameters belong to them alone."""
+
+DEFAULT_PROVIDER = "local"
+
+
+def declare(
+    project: Project,
+    name: str,
+    given: Sequence[Layer],
+    *,
+    directory: str | None = None,
+    choose: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
+    hooks: Mapping[str, Callable[..., Any]] | None = None,
+    tags: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    reuse: bool | str | None = None,
+    checkpoint_resume: bool | None = None,
+    execution: Sequence[Layer] = (),
+) -> Declared:
+    """Return one experiment, made of layers of its fields and of its section `execution`.
+
+    The defaults of the project are put beneath them, and what was typed above.
+    """
+    own: Tree = {key: value for key, value in (("tags", list(tags)), ("labels", dict(labels or {}))) if value}
+    beneath = [Layer(Source(Level.DECLARED, name), own)] if own else []
+    return Declared(
+        name=name,
+        fields=fields_of(project, [*beneath, *given, *project.typed]),
+        execution=project.section("execution", execution),
+        directory=directory,
+        choose=choose,
+        hooks=hooks or {},
+        tags=tuple(tags),
+        labels=labels or {},
+        reuse=reuse,
+        checkpoint_resume=checkpoint_resume,
+        project=project.directory,
+        secrets=frozenset(hidden_in([layer.tree for layer in project.layers])),
+    )
+
+
+def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
+    """Return the fields of an experiment with the defaults of the parts that it names."""
+    layers = sorted(map(with_names, given), key=lambda layer: layer.source.level)
+    for part in REPLACED_WHOLE:
+        layers = _of_strongest(part, layers)
+    beneath: list[Layer] = []
+    for part, key in NAMES.items():
+        named = layered(layers).tree.get(part)
+        name = cast("Tree", named).get(key) if isinstance(named, dict) else None
+        if name is None and part == "environment":
+            name = DEFAULT_PROVIDER
+        if not isinstance(name, str):
+            continue
+        defaults = [_within(part, layer) for layer in project.defaults(part, name)]
+        beneath += defaults
+        if part == "model" and any("id" in layer.tree[part] for layer in defaults):
+            layers = [_without_name(layer) for layer in layers]
+    return layered([*beneath, *layers])
+
+
+def with_names(layer: Layer) -> Layer:
+    """Return a layer in which parts that are given by name alone are written out."""
+    short = {part: {key: layer.tree[part]} for part, key in NAMES.items() if isinstance(layer.tree.get(part), str)}
+    return replace(layer, tree={**layer.tree, **short}) if short else layer
+
+
+def _of_strongest(part: str, layers: Sequence[Layer]) -> list[Layer]:
+    """Return the layers without what weaker ones say of another thing than the one that is named at last."""
+    kept: list[Layer] = []
+    name: str | None = None
+    for layer in layers:
+        inside: Any = layer.tree.get(part)
+        named: Any = cast("Tree", inside).get(NAMES[part]) if isinstance(inside, dict) else None
+        if named is not None:
+            if name is not None and named != name:
+                kept = [_without(part, weaker) for weaker in kept]
+            name = named
+        kept.append(layer)
+    return kept
+
+
+def _without(part: str, layer: Layer) -> Layer:
+    return replace(layer, tree={name: value for name, value in layer.tree.items() if name != part})
+
+
+def _without_name(layer: Layer) -> Layer:
+    """Return a layer without the name of the model, in the place of which its id stands further below."""
+    inside: Any = layer.tree.get("model")
+    if not isinstance(inside, dict) or "id" not in inside:
+        return layer
+    rest = {name: value for name, value in cast("Tree", inside).items() if name != "id"}
+    return replace(layer, tree={**layer.tree, "model": rest})
+
+
+def _within(part: str, layer: Layer) -> Layer:
+    """Return the defaults of a part as a layer of the experiment."""
+    lines = {(part, *path): line for path, line in layer.lines.items()}
+    return Layer(layer.source, {part: dict(layer.tree)}, lines)

@@ -1,0 +1,104 @@
+"""Where the time went, in words, and the one thing to do about the largest part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from proctor.model.attempt import Phase
+from proctor.model.waiting import Gate
+from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, OTHER, WAITING
+from proctor.report.wording import SEPARATOR, duration, printable
+
+PARTS_SHOWN = 6
+SMALLEST_SHARE = 0.005
+"""Parts below are said together, as the rest."""
+
+LONG_SHARE = 0.5
+"""An attempt that took this share of the run is what the run waited for."""
+
+AGENT = Phase.AGENT.value
+
+PAGE = "docs/find-your-concurrency.md"
+
+_WAITS: Mapping[Gate, str] = {
+    Gate.CONCURRENCY: f"raise `--task-concurrency` step by step while HEALTH stays good ({PAGE})",
+    Gate.EXPERIMENT: "raise `max_concurrency` of the experiment, if what it uses allows more at a time",
+    Gate.PROVIDER: "raise the provider's limit, such as `--provider-limit docker=16`, if the machine has room for it",
+    Gate.OPEN_RATE: "raise the open rate, such as `--env-open-qps modal=20`, or reuse sandboxes: `sandbox_reuse: true`",
+    Gate.EXCLUSIVE: "the provider is right only one at a time: use another one, or split the run over machines",
+    Gate.SAME_TASK: "attempts of one task may not overlap: let benchmark and harness declare `isolated_attempts`",
+    Gate.LANE: "lanes run one attempt at a time: raise the limits that say how many lanes there are, or do without",
+    Gate.SETUP: "make the setup of the experiment quicker, or do its work once, before the run",
+    Gate.LEASE: "the shared state was in use: give the experiments keys of their own if they need not share it",
+    Gate.HOST: "declare smaller `resources`, or move the sandboxes to a provider on other machines",
+    Gate.MODEL: "raise `model.max_connections`, while the share of 429s in HEALTH stays low",
+    Gate.MODEL_RATE: "raise `model.requests_per_minute` if the endpoint allows more",
+    Gate.BUDGET: "raise the budget, or say `expected_cost_per_attempt`, so that more attempts fit in at a time",
+    Gate.BACKOFF: "the endpoint is overloaded: set `model.max_connections` below what it allows",
+    Gate.EARLY_EXIT: "early exit makes attempts of one task wait for each other: add tasks, or do without",
+    Gate.RESERVED: "a large attempt waited for room: raise the limit that it waits for",
+}
+
+_HINTS: Mapping[str, str] = {
+    "grade": "a quicker grader; with grading `none` or `reuse` no second sandbox is opened",
+    "open": "reuse sandboxes (`sandbox_reuse: true`), or use a smaller or prepared image",
+    "setup": "put what setup installs into the image, or reuse sandboxes (`sandbox_reuse: true`)",
+    "collect": "collect fewer or smaller artifacts",
+    "dispose": "reuse sandboxes (`sandbox_reuse: true`)",
+    BACKOFF: "what refused has to be asked less: lower `model.max_connections` or `--task-concurrency`",
+    GRADING_PERMITS: "raise the limit of the provider that grading uses",
+    OTHER: "proctor itself, and waiting for its turn: see CPU in HEALTH; where it is full, lower `--task-concurrency`",
+}
+
+
+def hint_of(part: str) -> str | None:
+    """Return what to do where most of the time went into `part`; None where nothing is known to help."""
+    if not part.startswith(WAITING):
+        return _HINTS.get(part)
+    waited = part.removeprefix(WAITING)
+    kinds = [gate for gate in Gate if waited == gate or waited.startswith(f"{gate} ")]
+    return _WAITS.get(max(kinds, key=len)) if kinds else None
+
+
+def hint_of_agent(longest: tuple[str, float] | None, wall_seconds: float, *, repeated: bool) -> str:
+    """Return what to do where most of the time was the work itself.
+
+    `longest` is the attempt that took longest and its seconds; `repeated`: tasks have attempts that early exit might
+    leave out.
+    """
+    if longest is not None and longest[1] >= LONG_SHARE * wall_seconds:
+        slot, seconds = longest
+        return (
+            f"{printable(slot)} alone took {duration(seconds)} of {duration(wall_seconds)}, whatever the limits are: "
+            "make that task smaller, or limit it with `--timeout`"
+        )
+    early = "`--early-exit` leaves out needless attempts, " if repeated else ""
+    return f"the work itself: {early}`--reuse` {'' if repeated else 'leaves out '}those that were made before"
+
+
+def largest(parts: Mapping[str, float]) -> str | None:
+    """Return the part that took most of the time; None where none took any."""
+    return max(parts, key=lambda part: parts[part], default=None)
+
+
+def time_lines(parts: Mapping[str, float], of_agent: str | None = None) -> list[str]:
+    """Return where the time went, and one hint, `of_agent` for the work itself; nothing where no time passed."""
+    total = sum(parts.values())
+    first = largest(parts)
+    if first is None or total <= 0:
+        return []
+    ordered = sorted(parts.items(), key=lambda each: -each[1])
+    shown = [each for each in ordered[:PARTS_SHOWN] if each[1] / total >= SMALLEST_SHARE]
+    words = [f"{printable(part)} {_share(seconds / total)}" for part, seconds in shown]
+    rest = total - sum(seconds for _, seconds in shown)
+    if rest / total >= SMALLEST_SHARE:
+        words.append(f"the rest {_share(rest / total)}")
+    lines = [f"where the time went: {duration(total)} of slots: {SEPARATOR.join(words)}"]
+    hint = of_agent if first == AGENT else hint_of(first)
+    if hint is not None:
+        lines.append(f"most went into {printable(first)}: {hint}")
+    return lines
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"

@@ -1,0 +1,87 @@
+"""An experiment that is declared again from the plan of a run has all that counts in its identity (spec 04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proctor.cli.declared_again import NO_CREDENTIAL, fields_again
+from proctor.config.schema import EnvironmentConfig, ExperimentConfig, ModelConfig
+from proctor.core.identity_fields import FIELD_DECISIONS
+from proctor.errors import UsageError
+from proctor.model.attempt import GradingMode
+from proctor.model.spec import Artifact, Component, EnvironmentSpec, Experiment, ModelSpec
+from proctor.store.plain import plain_json
+from proctor.store.plan_file import PlanFile, PlannedSlot
+
+FULL = Experiment(
+    name="base",
+    benchmark=Component("b", {"x": 1}),
+    harness=Component("h", {"y": 2}),
+    model=ModelSpec("m", "http://a.example/v1", "a credential", "same", {"temperature": 0}, 3, 4.0),
+    environment=EnvironmentSpec("local", env={"A": "b"}),
+    attempts=3,
+    grading=GradingMode.FRESH,
+    setup="p:a",
+    teardown="p:b",
+    shared_state_key="k",
+    sandbox_reuse=True,
+    flags={"f": 1},
+    artifacts=(Artifact("out", True, 7),),
+    sandbox_setup="p:c",
+    sandbox_teardown="p:d",
+)
+CALLED = {"shared_state_key": "shared_state"}
+"""Fields that are called otherwise where people declare them."""
+
+
+def plan(experiment: Experiment, ordinals: int = 2) -> PlanFile:
+    slots = tuple(PlannedSlot("t", ordinal, "i") for ordinal in range(ordinals))
+    plain: Any = plain_json(experiment, "experiment")
+    return PlanFile(plain, slots)
+
+
+def test_P2_every_field_that_counts_is_declared_again() -> None:
+    tree = fields_again([plan(FULL)]).tree
+    counts = {name for name, decision in FIELD_DECISIONS[Experiment].items() if decision.part} - {"code"}
+    assert {CALLED.get(name, name) for name in counts} <= tree.keys()
+    config = ExperimentConfig.model_validate(tree)
+    for name in counts - {"artifacts", "model", "environment", "benchmark", "harness", "shared_state_key", "grading"}:
+        assert getattr(config, name) == getattr(FULL, name), name
+    assert (config.benchmark.params, config.harness.params) == ({"x": 1}, {"y": 2})
+    assert (config.grading, config.attempts) == ("fresh", 2)
+    assert [(one.path, one.required, one.max_bytes) for one in config.artifacts] == [("out", True, 7)]
+    assert config.model is not None
+    assert FULL.model is not None
+    for name in ModelConfig.model_fields.keys() - {"api_key"}:
+        assert getattr(config.model, name) == getattr(FULL.model, name), name
+    assert config.model.api_key == NO_CREDENTIAL
+    for name in FIELD_DECISIONS[EnvironmentSpec].keys() & EnvironmentConfig.model_fields.keys():
+        assert getattr(config.environment, name) == getattr(FULL.environment, name), name
+
+
+def test_what_says_nothing_is_left_out() -> None:
+    tree = fields_again([plan(Experiment("base", Component("b"), Component("h")), 1)]).tree
+    assert tree.keys() == {"benchmark", "harness", "environment", "grading", "attempts"}
+
+
+def test_C1_limits_and_retries_are_those_of_today() -> None:
+    tree = fields_again([plan(FULL)]).tree
+    assert not [name for name in tree if "timeout" in name or "retr" in name]
+
+
+def test_runs_that_were_declared_differently_are_not_mixed() -> None:
+    other = Experiment("base", Component("b", {"x": 1}), Component("h", {"y": 3}), flags={"f": 1})
+    with pytest.raises(UsageError, match="`artifacts`, `environment`, `grading`, `harness`, `model`"):
+        fields_again([plan(FULL), plan(other)])
+    assert fields_again([plan(FULL, 1), plan(FULL, 4)]).tree["attempts"] == 4
+
+
+@pytest.mark.parametrize("name", ["harness", "benchmark", "flags", "model"])
+def test_a_value_that_was_not_written_is_not_made_up(name: str) -> None:
+    found = plan(FULL)
+    experiment: Any = found.experiment
+    experiment[name] = {"id": "x", "params": {"a": ["[redacted …abcd]"]}}
+    with pytest.raises(UsageError, match=f"`{name}` of the run holds a credential"):
+        fields_again([found])
