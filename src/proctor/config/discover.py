@@ -82,6 +82,8 @@ def _experiments_of(file: ProjectFile) -> list[Found]:
                 hint="leave it out, or write `experiments = [Experiment(...)]`",
             )
         return [Found(own, one, file)]
+    if isinstance(one, list | tuple):  # the plural is no more than the better word
+        return _listed(cast("Any", one), file, own, "experiment")
     if one is not None:
         raise _wrong_type(file, "experiment", one)
     if several is None:
@@ -89,7 +91,7 @@ def _experiments_of(file: ProjectFile) -> list[Found]:
             f"{file.name}: there is no experiment in it",
             hint="write `experiment = Experiment(...)`; files whose names begin with `_` are left alone",
         )
-    return _listed(several, file, own)
+    return _listed(several, file, own, "experiments")
 
 
 def _wrong_type(file: ProjectFile, name: str, value: object) -> UsageError:
@@ -102,18 +104,18 @@ def _wrong_type(file: ProjectFile, name: str, value: object) -> UsageError:
     )
 
 
-def _listed(several: object, file: ProjectFile, own: str) -> list[Found]:
+def _listed(several: object, file: ProjectFile, own: str, called: str) -> list[Found]:
     """Return the experiments of a list; one that stands alone in it needs no part of its own."""
     if not isinstance(several, list | tuple):
         raise _wrong_type(file, "experiments", several)
     items = list(cast("Iterable[Any]", several))
     if not items:
-        raise UsageError(f"{file.name}: `experiments` is empty", hint="remove the file, or begin its name with `_`")
+        raise UsageError(f"{file.name}: `{called}` is empty", hint="remove the file, or begin its name with `_`")
     for place, item in enumerate(items, 1):
         if not isinstance(item, Experiment):
             raise UsageError(
-                f"{file.name}: item {place} of `experiments` is no Experiment but {type(item).__name__}",
-                hint="write `experiments = [Experiment(...), ...]`",
+                f"{file.name}: item {place} of `{called}` is no Experiment but {type(item).__name__}",
+                hint=f"write `{called} = [Experiment(...), ...]`",
             )
     experiments = cast("list[Experiment]", items)
     unnamed = [one for one in experiments if "name" not in one.fields]

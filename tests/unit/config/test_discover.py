@@ -116,6 +116,7 @@ def test_ids_that_meet_are_an_error_that_names_both_places(project: Path) -> Non
         ("x = 1", "experiments/x.py: there is no experiment in it"),
         ("experiment = 5", "experiments/x.py: `experiment` is no Experiment but int"),
         ("experiments = Experiment()", "experiments/x.py: `experiments` is no list but Experiment"),
+        ("experiment = []", "experiments/x.py: `experiment` is empty"),
         ("experiments = []", "experiments/x.py: `experiments` is empty"),
         ("experiments = [3]", "experiments/x.py: item 1 of `experiments` is no Experiment but int"),
         ("experiment = Experiment()\nexperiments = []", "experiments/x.py: both `experiment` and `experiments` are"),
@@ -321,3 +322,8 @@ def test_a_predicate_that_raises_is_an_error_of_the_experiment(project: Path) ->
 
 def test_matching_nothing_is_empty() -> None:
     assert matching(tasks("a"), ["b"]) == []
+
+
+def test_02_a_list_may_be_called_experiment_as_well(project: Path) -> None:
+    write(project, "experiments/x.py", "experiment = [Experiment(name='a'), Experiment(name='b')]")
+    assert ids(discover(project)) == ["x/a", "x/b"]
