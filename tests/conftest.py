@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,11 @@ settings.register_profile("local", deadline=None, suppress_health_check=[HealthC
 # The same examples each time: a change must not fail on what an earlier one did. Searching anew is for people.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+# Whoever starts the tests in the background, or with nohup, has signals ignored, which what the tests start would inherit.
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 INTEGRATION = Path(__file__).parent / "integration"
 
