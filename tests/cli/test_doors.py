@@ -124,7 +124,7 @@ SECTION_FIELDS: dict[str, tuple[Any, Read, Any]] = {
     "runtime.results_dir": ("elsewhere", of_controls("results_dir"), "elsewhere"),
     "runtime.env_open_qps": ({"local": 4.5}, lambda found: found[1].open_per_second["local"], 4.5),
     "runtime.checkpoint_resume": (False, of_controls("checkpoint_resume"), False),
-    "runtime.record_url": ("sqlite:///x", of_controls("record_url"), "sqlite:///x"),
+    "runtime.record_url": ("sqlite:////tmp/x", of_controls("record_url"), "sqlite:////tmp/x"),
     "runtime.lease_wait_seconds": (11.5, of_controls("lease_wait_seconds"), 11.5),
     "runtime.timeout_seconds": (11.5, of_controls("timeout_seconds"), 11.5),
     "runtime.cleanup_grace_seconds": (11.5, of_controls("cleanup_grace_seconds"), 11.5),

@@ -170,7 +170,8 @@ requests:
 
 
 def test_02_one_requests_failure_does_not_stop_the_others(launch: Proctor) -> None:
-    ended = launch(FAILING, "--limit", "2", "--json")
+    quick = ("--set", "execution.retry_min_delay_seconds=0.01", "--set", "execution.retry_max_delay_seconds=0.02")
+    ended = launch(FAILING, "--limit", "2", "--json", *quick)
     assert ended.code == 3
     assert summary(ended, "gold")["counts"]["passed"] == 2
     assert summary(ended, "broken")["counts"]["passed"] == 0
