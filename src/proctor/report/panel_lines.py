@@ -27,11 +27,13 @@ def width_of(line: Iterable[Piece]) -> int:
 
 
 def cut(text: str, cells: int, *, ellipsis: str = "…") -> str:
-    """Return a text that takes at most so many cells; what is left out is marked."""
+    """Return a text that takes at most so many cells; what is left out is marked, once where it was cut before."""
     if cells_of(text) <= cells:
         return text
     mark = cells_of(ellipsis)
-    return ellipsis[:cells] if cells <= mark else set_cell_size(text, cells - mark).rstrip() + ellipsis
+    if cells <= mark:
+        return ellipsis[:cells]
+    return set_cell_size(text, cells - mark).rstrip().removesuffix(ellipsis) + ellipsis
 
 
 def cut_line(line: Line, cells: int, *, ellipsis: str = "…") -> Line:
@@ -42,7 +44,9 @@ def cut_line(line: Line, cells: int, *, ellipsis: str = "…") -> Line:
     left = cells
     for text, style in line:
         if cells_of(text) > left - cells_of(ellipsis):
-            kept.append((cut(text + ellipsis, left, ellipsis=ellipsis), style))
+            rest = cut(text + ellipsis, left, ellipsis=ellipsis)
+            if not (kept and kept[-1][0].endswith(ellipsis) and rest == ellipsis):  # else it is marked already
+                kept.append((rest, style))
             break
         kept.append((text, style))
         left -= cells_of(text)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proctor.model.attempt import Grade, Outcome, Phase, TryResult, Usage, Verdict, issue_of
@@ -192,6 +192,7 @@ CROWD = crowd(10_000, 1_000)
 
 @settings(max_examples=60)
 @given(width=st.integers(1, 200), height=st.integers(1, 60), ascii_only=st.booleans(), crowded=st.booleans())
+@example(width=6, height=26, ascii_only=False, crowded=False)
 def test_07_no_frame_is_larger_than_the_terminal(width: int, height: int, ascii_only: bool, crowded: bool) -> None:
     look = Look(width, height, "ascii" if ascii_only else "utf-8")
     lines = frame(page(views={"e": CROWD}, waiting=()) if crowded else page(), look)
