@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proctor.errors import StoreError
-from proctor.model.attempt import NO_USAGE, Phase, Usage, Verdict
+from proctor.model.attempt import Verdict
 from proctor.model.events import (
     AttemptSealed,
     Event,
@@ -25,6 +25,7 @@ from proctor.model.events import (
     TryStarted,
 )
 from proctor.model.ids import AttemptId
+from proctor.model.spent import Spent
 from proctor.store.layout import RunLayout, run_name_levels
 from proctor.store.reader import JournalReader, read_journal
 
@@ -182,41 +183,21 @@ def _read(reader: JournalReader, bytes_at_most: int) -> tuple[list[Sample], Rema
     return samples, None
 
 
-class _Attempt:
-    """What is known of an attempt that is not sealed."""
-
-    __slots__ = ("agent", "dispose", "grade", "grading", "usage")
-
-    def __init__(self) -> None:
-        self.agent = self.grade = self.dispose = 0.0
-        self.grading = False
-        """Whether grading was granted permits of its own: then whatever is opened and disposed of is grading's."""
-        self.usage: Usage = NO_USAGE
-
-    def phase_ended(self, phase: Phase, seconds: float) -> None:
-        if self.grading or phase is Phase.GRADE:
-            self.grade += seconds
-        elif phase is Phase.DISPOSE:
-            self.dispose += seconds
-        else:
-            self.agent += seconds
-
-    def sample(self, sealed: AttemptSealed) -> Sample:
-        cost = self.usage.cost_usd if self.usage.calls else 0.0
-        passed = sealed.verdict is Verdict.PASSED
-        return Sample(sealed.task, self.agent, self.grade, self.dispose, cost, passed)
+def _sample(spent: Spent, sealed: AttemptSealed) -> Sample:
+    passed = sealed.verdict is Verdict.PASSED
+    return Sample(sealed.task, spent.agent, spent.grade, spent.dispose, spent.cost_usd, passed)
 
 
 def _fold(events: Iterator[Event]) -> Iterator[Sample]:
     """Yield a sample for each attempt that is sealed passed or failed."""
-    unsealed: dict[AttemptId, _Attempt] = {}
+    unsealed: dict[AttemptId, Spent] = {}
     for event in events:
         match event:
             case PhaseEnded(attempt, phase, seconds):
                 if attempt in unsealed:  # a disposal may come to its end after the attempt did
                     unsealed[attempt].phase_ended(phase, seconds)
             case TryStarted(attempt):
-                unsealed.setdefault(attempt, _Attempt()).grading = False
+                unsealed.setdefault(attempt, Spent()).grading = False
             case GradingStarted(attempt):
                 if attempt in unsealed:
                     unsealed[attempt].grading = True
@@ -226,7 +207,7 @@ def _fold(events: Iterator[Event]) -> Iterator[Sample]:
             case AttemptSealed(attempt, verdict=verdict):
                 known = unsealed.pop(attempt, None)
                 if known is not None and verdict in _COUNTED:
-                    yield known.sample(event)
+                    yield _sample(known, event)
             case _:
                 pass
 
