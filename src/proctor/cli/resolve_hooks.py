@@ -38,9 +38,6 @@ class ResolvedHooks:
     code: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-NO_HOOKS = ResolvedHooks()
-
-
 def resolve_hooks(
     experiment: str,
     paths: Mapping[str, str | None],

@@ -100,14 +100,21 @@ def refuse_constant(name: str) -> Any:
 
 def substituted_in(tree: Any) -> Iterator[str]:
     """Yield the values of all variables that were put into a tree."""
-    if isinstance(tree, Substituted):
-        yield from tree.values
-    elif isinstance(tree, Mapping):
+    for value in _leaves(tree):
+        if isinstance(value, Substituted):
+            yield from value.values
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    """Yield the plain values of a tree."""
+    if isinstance(tree, Mapping):
         for value in cast("Mapping[Any, Any]", tree).values():
-            yield from substituted_in(value)
+            yield from _leaves(value)
     elif isinstance(tree, list | tuple):
         for value in cast("list[Any]", tree):
-            yield from substituted_in(value)
+            yield from _leaves(value)
+    else:
+        yield tree
 
 
 def holds_variable(value: object) -> bool:
@@ -163,11 +170,6 @@ class Refused:
 
 def refused_in(tree: Any) -> Iterator[Problem]:
     """Yield what is wrong with the values themselves that are in a tree, whatever their fields take."""
-    if isinstance(tree, Refused):
-        yield from tree.problems
-    elif isinstance(tree, Mapping):
-        for value in cast("Mapping[Any, Any]", tree).values():
-            yield from refused_in(value)
-    elif isinstance(tree, list | tuple):
-        for value in cast("list[Any]", tree):
-            yield from refused_in(value)
+    for value in _leaves(tree):
+        if isinstance(value, Refused):
+            yield from value.problems

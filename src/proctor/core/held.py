@@ -54,6 +54,3 @@ HELD: Mapping[Moment, frozenset[Kind]] = {
     Moment.ENDED: frozenset(),
 }
 """What is held at each moment; a sandbox that is kept after the end holds nothing but, through its run, the lease."""
-
-SHARED = (Kind.GLOBAL, Kind.BOX, Kind.MODEL)
-"""Kinds whose permits an attempt itself takes and gives back between its dispatch and its end."""

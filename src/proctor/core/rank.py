@@ -11,8 +11,6 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
-from proctor.core.order import READY, SPECULATIVE
-
 if TYPE_CHECKING:
     from proctor.core.run import Run
     from proctor.core.waits import Ask
@@ -233,6 +231,3 @@ class Line:
         self.waiting.discard(run.index)
         self.forget()
         return False
-
-
-TIERS = (READY, SPECULATIVE)

@@ -9,9 +9,6 @@ from statistics import median
 from proctor.report.tallies import Tallies
 from proctor.report.wording import SEPARATOR, duration, plural
 
-CALLS_AT_MOST = 50
-"""Shares are of so many model calls that ended last."""
-
 
 @dataclass(frozen=True, slots=True)
 class CallStats:

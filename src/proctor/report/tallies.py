@@ -113,11 +113,6 @@ class Tallies:
         return sum(flight.ended for flight in self.in_flight.values())
 
     @property
-    def holding_no_slot(self) -> int:
-        """How many of those in flight hold no global permit: `running` exceeds what executes by exactly that."""
-        return self.backing_off + self.between_tries + len(self.waiting_for_grading)
-
-    @property
     def sealed(self) -> int:
         """How many attempts that were made here are final."""
         return self.verdicts.total()

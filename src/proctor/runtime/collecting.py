@@ -46,10 +46,6 @@ class Kept:
     name: str
     files: tuple[SavedFile, ...]
 
-    def lies_in(self, places: Collection[str]) -> bool:
-        """Say whether it is at one of some places, or below one."""
-        return any(is_inside(self.place, place) for place in places)
-
 
 def place_of(path: str, workdir: str = "/") -> str:
     """Return a path in the sandbox as an absolute one without detours."""

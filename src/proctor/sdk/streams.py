@@ -17,7 +17,7 @@ from proctor.store.codec import encode
 HELD_AT_MOST = 200_000
 """So many events are held for a reader that is slower than the run; what comes then is left out, which is said."""
 
-PLAN, RECEIPT, LEFT_OUT = "plan", "receipt", "left_out"
+LEFT_OUT = "left_out"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from proctor.store.record_lookup import every
 from proctor.store.record_schema import COLUMNS, TABLES
 
 INSTALL_PARQUET = "pip install 'proctor[parquet]'"
-ISSUE_ORDER = ("run_key", "attempt_id", "try_number", "position")
 _CHUNK = 20_000
 
 Chunks = Iterator[list[tuple[Any, ...]]]

@@ -12,7 +12,6 @@ from proctor.store.layout import RunLayout
 from proctor.store.plain import escape_surrogates
 
 JOURNAL_NAME = RunLayout(Path()).journal.name
-PLAN_NAME = RunLayout(Path()).plan.name
 
 
 @dataclass(frozen=True, slots=True)

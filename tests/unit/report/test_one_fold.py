@@ -87,7 +87,9 @@ def test_03_B2_running_exceeds_what_executes_by_exactly_those_that_back_off_or_w
         for invocation, views, _ in watched(seed):
             [slots] = [gate for gate in invocation.scheduler.snapshot().gates if gate.name == "global"]
             running = sum(view.counts.running for view in views.values())
-            waiting = sum(view.holding_no_slot for view in views.values())
+            waiting = sum(
+                view.backing_off + view.between_tries + len(view.waiting_for_grading) for view in views.values()
+            )
             assert running - waiting == slots.held
             assert slots.limit is not None
             assert running - waiting <= slots.limit
