@@ -48,9 +48,8 @@ def test_ids_are_those_of_the_page(proctor: Callable[..., Ended], project: Path)
     ended = proctor("list", "experiments", "--json")
     assert ended.code == 0, ended.err
     rows = {row["id"]: row["tasks"] for row in json.loads(ended.out)["experiments"]}
-    assert rows == {"chosen": 1, "smoke": 2, "sizes/short": 10, "sizes/long": 10, "warm": 1} | {
-        name: 10 for name in rows if name.startswith("compare/")
-    }
+    compared = {f"compare/{model}-attempts={attempts}": 10 for model in ("mock-echo", "main") for attempts in (1, 5)}
+    assert rows == {"chosen": 1, "smoke": 2, "sizes/short": 10, "sizes/long": 10, "warm": 1} | compared
     for name in rows:
         assert f"`{name}`" in PAGE or "/" not in name
 

@@ -174,7 +174,7 @@ _ROWS = (
     CodeRow("usage.missing", Owner.RUNNER, Severity.WARNING, False, Scope.ATTEMPT, "the endpoint reported no usage",
         "have the endpoint report usage where the cost matters: it is unknown now", "openai/m reported no usage for a call"),
     CodeRow("price.unknown", Owner.RUNNER, Severity.WARNING, False, Scope.ATTEMPT, "no price is known for the model",
-        "set a price for the model where the cost matters: it is unknown now"),
+        "check what the tokens cost where it matters: it is unknown now"),
     CodeRow("budget.no_retry", Owner.RUNNER, Severity.WARNING, False, Scope.ATTEMPT, "the budget left no room for a retry",
         "raise `--budget USD` and run it again", "the budget leaves no room for another try"),
     CodeRow("store.full", Owner.RUNNER, Severity.FATAL, True, Scope.INVOCATION, "results cannot be written: disk full or read-only",
