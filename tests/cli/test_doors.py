@@ -14,9 +14,8 @@ from doors import FIELD_DOORS, SCRIPT, SECTION_DOORS, Reached, command_line, fla
 from pydantic import BaseModel
 
 from proctor.cli.typed import FIELD_OPTIONS, SECTION_OPTIONS
-from proctor.config.effective import OF_EXECUTION
 from proctor.config.project_schema import ProjectConfig
-from proctor.config.schema import SECTIONS, ExperimentConfig
+from proctor.config.schema import OF_EXECUTION, SECTIONS, ExperimentConfig
 from proctor.config.settle import model_in
 from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode

@@ -180,6 +180,57 @@ experiment = Experiment(
     assert words == ["prepare", "up", "down", "clear"]
 
 
+@pytest.mark.parametrize(
+    ("more", "called"),
+    [
+        ([], ["here", "box"]),
+        (["setup=experiments/one.py:here"], ["here", "box"]),
+        (["setup=experiments/one.py:other"], ["other", "box"]),
+        (["setup=hooks/all.py:prepare"], ["prepare", "box"]),
+        (["setup=null"], ["box"]),
+        (["sandbox_setup=hooks/all.py:box_up"], ["here", "up"]),
+        (["setup=null", "sandbox_setup=null"], []),
+    ],
+)
+def test_02_the_command_line_is_stronger_than_the_functions_of_an_experiment_in_python(
+    proctor: Proctor, project: Path, more: list[str], called: list[str]
+) -> None:
+    (project / "experiments").mkdir()
+    text = """
+from pathlib import Path
+from proctor import Experiment
+
+
+def note(line):
+    with (Path(__file__).parents[1] / "hooks" / "trace").open("a") as file:
+        file.write(line + chr(10))
+
+
+def here():
+    note("here")
+
+
+def other():
+    note("other")
+
+
+def box(sandbox):
+    note("box")
+
+
+experiment = Experiment(
+    benchmark={"id": "trivial", "params": {"sandbox": True, "tasks": 1}},
+    harness="nop",
+    setup=here,
+    sandbox_setup=box,
+)
+"""
+    (project / "experiments" / "one.py").write_text(text)
+    ended = proctor("exp", "--fail-under", "0", *(word for one in more for word in ("--set", one)))
+    assert ended.code == 0, ended.err
+    assert [line.split()[0] for line in trace(project)] == called
+
+
 def test_L5_requests_of_a_launch_have_hooks_of_their_own(proctor: Proctor, project: Path) -> None:
     text = """
 defaults:

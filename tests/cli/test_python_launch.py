@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import types
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -68,6 +69,25 @@ def test_02_arguments_hold_for_every_request_over_what_the_file_says() -> None:
     resolved, options = prepare_launch(tree, {}, execution={}, runtime={})
     assert [one.experiment.attempts for one in resolved] == [2, 2]
     assert options.controls.task_concurrency == 3
+
+
+def test_02_a_mapping_may_hold_what_stands_for_lists_mappings_and_texts() -> None:
+    tree = {
+        "defaults": types.MappingProxyType({"benchmark": types.MappingProxyType({"id": "trivial"})}),
+        "requests": (
+            {"name": "one", "harness": "nop", "flags": {"file": Path("x/y"), "more": (Path("z"), 1)}},
+            types.MappingProxyType({"name": "two", "harness": types.MappingProxyType({"id": "oracle"})}),
+        ),
+        "matrix": {"name": "{harness}-{attempts}", "harness": ("nop", "oracle"), "attempts": (2, 3)},
+    }
+    resolved, _ = prepare_launch(tree, {"labels": types.MappingProxyType({"who": "me"})}, execution={}, runtime={})
+    assert [(one.experiment.name, one.experiment.harness.id, one.experiment.attempts) for one in resolved] == [
+        ("one", "nop", 1), ("two", "oracle", 1),
+        ("nop-2", "nop", 2), ("nop-3", "nop", 3), ("oracle-2", "oracle", 2), ("oracle-3", "oracle", 3),
+    ]  # fmt: skip
+    assert resolved[0].experiment.flags == {"file": "x/y", "more": ["z", 1]}
+    assert {one.experiment.benchmark.id for one in resolved} == {"trivial"}
+    assert all(one.experiment.labels == {"who": "me"} for one in resolved)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +186,8 @@ def collected(**arguments: Any) -> list[proctor.StreamEvent]:
 def test_a_stream_is_what_json_writes(proctor: Callable[..., Any]) -> None:
     ended = proctor("run", "trivial", "oracle", "--limit", "2", "--json")
     events = collected(benchmark="trivial", harness="oracle", limit=2)
-    assert [event.type for event in events if event.type != "RunStarted"] == [
-        event["type"] for event in ended.events if event["type"] != "RunStarted"
-    ] or {event.type for event in events} == {event["type"] for event in ended.events}
+    # Two attempts at once: in which order they get on differs from run to run, what happens does not.
+    assert Counter(event.type for event in events) == Counter(event["type"] for event in ended.events)
     by_type = {event["type"]: event for event in ended.events}
     for event in events:
         assert set(event.data) == set(by_type[event.type]), event.type
@@ -248,10 +267,12 @@ def test_02_calls_take_every_field_of_an_experiment_and_nothing_else() -> None:
 
 def test_the_types_of_arguments_allow_the_defaults_of_their_fields() -> None:
     hints = get_type_hints(RunArguments)
-    for name, field in ExperimentConfig.model_fields.items():
-        if name in ("benchmark", "harness", "model", "environment") or not is_plain(hints[name]):
-            continue
-        TypeAdapter(hints[name]).validate_python(field.default, strict=True)
+    parts = ("benchmark", "harness", "model", "environment")
+    fields = {name: field for name, field in ExperimentConfig.model_fields.items() if name not in parts}
+    checked = [name for name in fields if is_plain(hints[name])]
+    assert len(checked) > len(fields) / 2
+    for name in checked:
+        TypeAdapter(hints[name]).validate_python(fields[name].default, strict=True)
 
 
 def is_plain(hint: Any) -> bool:

@@ -24,6 +24,7 @@ from proctor.model.events import (
     TryStarted,
     Verdict,
 )
+from proctor.model.waiting import Gate, Waiting
 
 
 def starts(lines: list[str]) -> list[str]:
@@ -346,20 +347,21 @@ def test_the_snapshot_adds_up_and_names_the_gate_that_blocks_each_queued_slot():
         providers={"small": 1},
     )
     rig.start()
-    snapshot = rig.scheduler.snapshot()
-    assert snapshot.waiting == {"experiment capped": 2, "provider small": 3, "same task": 2}
+    snapshot, waiting = rig.scheduler.snapshot(), rig.scheduler.waiting(now=rig.now)
+    assert {each.key: each.slots for each in waiting} == {"experiment capped": 2, "provider small": 3, "same task": 2}
+    assert [each.experiment for each in waiting] == ["capped", "full", "serial"]
     for view in snapshot.experiments:
         assert view.queued + view.in_flight + view.sealed + sum(view.stopped.values()) == view.slots
-    assert sum(snapshot.waiting.values()) == sum(view.queued for view in snapshot.experiments)
+    assert sum(each.slots for each in waiting) == sum(view.queued for view in snapshot.experiments)
 
 
 def test_the_snapshot_names_the_global_gate_first_and_never_changes():
     rig = Rig(experiment("e", 3, cap=1), slots=1)
     rig.start()
-    snapshot = rig.scheduler.snapshot()
-    assert snapshot.waiting == {"global": 2}
+    snapshot, waiting = rig.scheduler.snapshot(), rig.scheduler.waiting(now=rig.now)
+    assert waiting == [Waiting("e", Gate.CONCURRENCY, "", 2, 1, 1)]
     rig.interrupt()
-    assert snapshot.waiting == {"global": 2}
+    assert waiting == [Waiting("e", Gate.CONCURRENCY, "", 2, 1, 1)]
     assert snapshot.experiments[0].queued == 2
     assert rig.scheduler.snapshot().experiments[0].stopped == {StopReason.INTERRUPT: 2}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proctor.cli.declared_again import NO_CREDENTIAL, fields_again
+from proctor.cli.declared_again import NO_CREDENTIAL, declared_again, fields_again
+from proctor.config.project import Project
 from proctor.config.schema import EnvironmentConfig, ExperimentConfig, ModelConfig
 from proctor.core.identity_fields import FIELD_DECISIONS
 from proctor.errors import UsageError
@@ -69,6 +71,18 @@ def test_what_says_nothing_is_left_out() -> None:
 def test_C1_limits_and_retries_are_those_of_today() -> None:
     tree = fields_again([plan(FULL)]).tree
     assert not [name for name in tree if "timeout" in name or "retr" in name]
+
+
+@pytest.mark.parametrize("names", [[], ["trivial", "nop"]])
+def test_tags_and_labels_are_those_of_the_newest_run(names: list[str]) -> None:
+    newest = Experiment("base", Component("b"), Component("h"), tags=("a", "b"), labels={"who": "me"})
+    older = Experiment("base", Component("b"), Component("h"), tags=("c",))
+    tree = declared_again(Project(Path()), [plan(newest), plan(older)], names).fields.tree
+    assert (tree["tags"], tree["labels"]) == (["a", "b"], {"who": "me"})
+    tree = declared_again(
+        Project(Path()), [plan(Experiment("base", Component("b"), Component("h")))], names
+    ).fields.tree
+    assert tree.keys().isdisjoint(("tags", "labels"))
 
 
 def test_runs_that_were_declared_differently_are_not_mixed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,31 @@ def test_10_I4_a_bug_ends_the_estimates_and_not_the_run(caplog: pytest.LogCaptur
     rig.estimator.take([("e", TryStarted("a", "t0", 0, 1), 0.0)])
     asyncio.run(asyncio.wait_for(rig.estimator.estimate_forever(), 60))
     assert len(caplog.records) == 1
+
+
+def test_12_the_first_estimate_is_not_made_twice_and_what_it_took_puts_off_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(estimating, "EVERY_SECONDS", 0.0)
+    rig = Rig(history={f"t{number}": [Sample(10.0, cost_usd=0.25)] * 5 for number in range(4)})
+    simulated = estimating.simulated_seconds
+
+    def slowly(*given: Any) -> float | None:
+        rig.clock.advance(100.0)
+        return simulated(*given)
+
+    monkeypatch.setattr(estimating, "simulated_seconds", slowly)
+    assert rig.estimator.estimate_now().cost_usd == pytest.approx(1.0)
+    rig.finish("t0", 10.0, 0.25)
+
+    async def drive() -> None:
+        task = asyncio.create_task(rig.estimator.estimate_forever())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(drive())
+    assert rig.estimator.estimate().cost_usd == pytest.approx(0.25 + 1.0), "what is left is as it was known before"
 
 
 def test_07_it_is_estimated_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

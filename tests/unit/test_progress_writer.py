@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -203,6 +204,22 @@ def test_10_I4_a_bug_in_what_is_told_fails_nothing(tmp_path: Path, caplog: pytes
     asyncio.run(writer.end())
     assert "a bug of proctor" in caplog.text
     assert not (tmp_path / "progress.json").exists()
+
+
+def test_12_what_is_left_of_the_invocation_is_estimated_once_for_all_its_runs(tmp_path: Path) -> None:
+    clock, left = Stopped(), itertools.count(9)
+    several = [writer_of(tmp_path / name, view_of(clock, "a"), clock) for name in "abc"]
+    rooms = {name: one.rooms["e"] for name, one in zip("abc", several, strict=True)}
+    views = {name: one.views["e"] for name, one in zip("abc", several, strict=True)}
+
+    estimator: Any = SimpleNamespace(estimate=lambda: Estimate(float(next(left)), 99.0, 1.0, 0.1))
+    writer = ProgressWriter("i", rooms, views, clock, estimator)
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    asyncio.run(writer._write(ended=False))
+    found = [read_progress(tmp_path / name / "progress.json") for name in "abc"]
+    assert [one and one.estimate and one.estimate.seconds_left for one in found] == [9.0, 9.0, 9.0], "of one moment"
+    asyncio.run(writer.end())
 
 
 def test_07_until_when_an_attempt_waits_for_another_try_is_told(tmp_path: Path) -> None:

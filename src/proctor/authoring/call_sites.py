@@ -7,7 +7,10 @@ import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from types import FrameType
+
+from proctor.authoring.project_files import shown
 
 ArgumentPath = tuple[str | int, ...]
 """The way to a value in the keyword arguments of a call: the keyword, then keys and places in what it is given."""
@@ -24,6 +27,17 @@ class CallSite:
     file: str
     line: int
     lines: Mapping[ArgumentPath, int] = field(default_factory=_no_lines)
+
+    def line_of(self, path: ArgumentPath) -> int:
+        """Return the line of the value at a path, or of what it is in."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.lines:
+                return self.lines[path[:length]]
+        return self.line
+
+    def place(self, path: ArgumentPath = ()) -> str:
+        """Return where the value at a path is written, as `experiments/x.py:12`; without one, the call itself."""
+        return f"{shown(Path(self.file))}:{self.line_of(path)}"
 
 
 def call_site(frame: FrameType) -> CallSite:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from proctor.authoring.groups import FILE as GROUP_FILE
 from proctor.authoring.groups import FoundGroup, groups_of, in_groups
 from proctor.authoring.project_files import ProjectFile, files_below, import_file
+from proctor.authoring.recorded_checks import GRADER_NAME
 from proctor.authoring.stale_modules import drop_stale_modules, note_modules, version_of
 from proctor.authoring.task_code import TaskCodes
 from proctor.authoring.task_files import paths_of, read_files
@@ -22,7 +23,7 @@ from proctor.errors import UsageError
 from proctor.model.spec import Artifact, Component, Reference, Task
 
 FOLDER = "evals"
-GRADER = Component("checks")
+GRADER = Component(GRADER_NAME)
 """One for all tasks, so that they share the grader."""
 
 _made: WeakKeyDictionary[ModuleType, tuple[PythonTask, ...]] = WeakKeyDictionary()
@@ -119,8 +120,9 @@ def _find(project: Path, codes: TaskCodes) -> FoundTasks:
             errors.append(error)
     note_modules(project, before)
     made = _made_in(files)
+    names = frozenset(map(str, paths))
     for file in files:
-        found = list(_tasks_of(file, made, paths))
+        found = list(_tasks_of(file, made, names))
         declared += [(f"{file.id_below(FOLDER)}/{one.name}", one) for one in found]
         if not found and file.path.stem != GROUP_FILE:  # what a group lacks is said with the groups
             errors.append(_no_task(file))
@@ -145,19 +147,19 @@ def _imported(path: Path, project: Path) -> ProjectFile:
 
 
 def _tasks_of(
-    file: ProjectFile, made: Mapping[str, Sequence[PythonTask]], task_files: frozenset[Path]
+    file: ProjectFile, made: Mapping[str, Sequence[PythonTask]], task_files: frozenset[str]
 ) -> Iterator[PythonTask]:
     """Yield the tasks that were made in a file, in this order, and those made elsewhere that a name of it is bound to.
 
     One that was made in another task file belongs to that one, whoever imports it.
     """
     seen: set[int] = set()
-    elsewhere = {str(path) for path in task_files if path != file.path}
-    for one in made.get(str(file.path), ()):
+    own = str(file.path)
+    for one in made.get(own, ()):
         seen.add(id(one))
         yield one
     for one in _bound(file.module):
-        if id(one) not in seen and one.place.file not in elsewhere:
+        if id(one) not in seen and (one.place.file == own or one.place.file not in task_files):
             seen.add(id(one))
             yield one
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import currentframe
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from proctor.authoring.call_sites import CallSite, call_site
-from proctor.authoring.project_files import shown
+from proctor.authoring.places import caller
 from proctor.errors import UsageError, nearest
 from proctor.model.spec import Task
 
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Unpack
 
     from proctor.plugins.sandboxes import AgentSandbox
@@ -86,8 +83,7 @@ class Experiment:
     """
 
     def __init__(self, **fields: Unpack[ExperimentFields]) -> None:
-        caller = cast("FrameType", cast("FrameType", currentframe()).f_back)
-        self.site: CallSite = call_site(caller)
+        self.site: CallSite = call_site(caller(1))
         self.fields: Mapping[str, Any] = dict(fields)
         unknown = [name for name in fields if name not in FIELDS]
         if unknown:
@@ -104,14 +100,11 @@ class Experiment:
 
     def place(self, *path: str | int) -> str:
         """Return where the value at a path is written, as `experiments/x.py:12`; without one, the experiment itself."""
-        return f"{shown(Path(self.site.file))}:{self.line(*path)}"
+        return self.site.place(path)
 
     def line(self, *path: str | int) -> int:
         """Return the line of the value at a path, or of what it is in."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.site.lines:
-                return self.site.lines[path[:length]]
-        return self.site.line
+        return self.site.line_of(path)
 
     def error(self, what: str, *path: str | int, hint: str | None = None) -> UsageError:
         """Return an error about the value at a path, with file and line."""

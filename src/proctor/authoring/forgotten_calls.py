@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
+from proctor.authoring.free_names import bound_by
 from proctor.authoring.value_digests import contents
 
 
@@ -21,7 +22,7 @@ def forgotten_call(function: FunctionType, own: ast.AST, nodes: Iterable[ast.AST
     """
     held = dict(zip(function.__code__.co_freevars, contents(function.__closure__), strict=True))
     known = ChainMap(held, function.__globals__)
-    for top in [own, *(set(nodes) - set(ast.walk(own)))]:
+    for top in [own, *sorted(set(nodes) - set(ast.walk(own)), key=_position)]:
         calls = [
             (node.value.func, node.lineno)
             for node in ast.walk(top)
@@ -41,6 +42,11 @@ def forgotten_call(function: FunctionType, own: ast.AST, nodes: Iterable[ast.AST
     return None
 
 
+def _position(node: ast.AST) -> tuple[int, int]:
+    """Return line and column of a node, of a whole file its beginning."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
 def _bound_inside(top: ast.AST) -> tuple[set[str], set[str]]:
     """Return the names of async functions that are made inside of a node, and all else that is bound there."""
     asynchronous: set[str] = set()
@@ -50,16 +56,10 @@ def _bound_inside(top: ast.AST) -> tuple[set[str], set[str]]:
             continue
         if isinstance(node, ast.AsyncFunctionDef) and not node.decorator_list:
             asynchronous.add(node.name)
-        elif isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
-            other.add(node.name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            other.add(node.id)
         elif isinstance(node, ast.arg):
             other.add(node.arg)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            other |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name is not None:
-            other.add(node.name)
+        else:
+            other |= set(bound_by(node))
     return asynchronous, other
 
 

@@ -56,7 +56,7 @@ def _inside(arguments: ast.arguments, body: Iterable[ast.AST]) -> set[str]:
     for node in _of_scope(nodes):
         if isinstance(node, ast.Global):
             of_module |= set(node.names)
-        bound |= set(_bound_by(node))
+        bound |= set(bound_by(node))
     return (_of(nodes) - bound) | of_module
 
 
@@ -70,16 +70,20 @@ def _of_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node itself binds or deletes where it stands: not what is inside of it."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
     elif isinstance(node, _Function | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
         for alias in node.names:
-            yield alias.asname or alias.name.partition(".")[0]
+            if alias.name != "*":
+                yield alias.asname or alias.name.partition(".")[0]
     elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name is not None:
         yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
 
 
-__all__ = ["free_names", "names_when_called"]
+__all__ = ["bound_by", "free_names", "names_when_called"]

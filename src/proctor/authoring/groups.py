@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, cast
 
 from proctor.authoring.call_sites import CallSite, call_site
 from proctor.authoring.hook_code import code_of, wrong_call
-from proctor.authoring.project_files import ProjectFile, shown
+from proctor.authoring.places import caller
+from proctor.authoring.project_files import ProjectFile
 from proctor.errors import UsageError, nearest
 from proctor.model.spec import Task
 from proctor.plugins.groups import Group, OnUnavailable
 
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Unpack
 
     from proctor.plugins.sandboxes import AgentSandbox
@@ -48,7 +47,7 @@ class TaskGroup:
     """Tasks that share one sandbox, one after another. What is wrong with it is said when it is planned."""
 
     def __init__(self, **fields: Unpack[GroupFields]) -> None:
-        self.site: CallSite = call_site(cast("FrameType", cast("FrameType", currentframe()).f_back))
+        self.site: CallSite = call_site(caller(1))
         self.fields: Mapping[str, Any] = dict(fields)
 
     def __repr__(self) -> str:
@@ -57,12 +56,7 @@ class TaskGroup:
 
     def place(self, *path: str | int) -> str:
         """Return where the value at a path is written, or what it is in, as `evals/naps/group.py:3`."""
-        line = self.site.line
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.site.lines:
-                line = self.site.lines[path[:length]]
-                break
-        return f"{shown(Path(self.site.file))}:{line}"
+        return self.site.place(path)
 
     def error(self, what: str, *path: str | int, hint: str | None = None) -> UsageError:
         """Return an error about the value at a path, with file and line."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from proctor.authoring.free_names import free_names, names_when_called
+from proctor.authoring.free_names import bound_by, free_names, names_when_called
 from proctor.authoring.source_text import normal
 
 UNFOLLOWED = frozenset({"globals", "eval", "exec", "__import__"})
@@ -45,7 +45,7 @@ class Statements:
             if _never_runs(statement):
                 continue
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                for name in _bound_by_import(statement):
+                for name in bound_by(statement):
                     imports.append((statement, name))
                     self.by_name.setdefault(name, []).append(statement)
                 if any(alias.name == "*" for alias in statement.names):
@@ -142,12 +142,6 @@ def _never_runs(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and ast.unparse(statement.test).replace('"', "'") == "__name__ == '__main__'"
 
 
-def _bound_by_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    for alias in statement.names:
-        if alias.name != "*":
-            yield alias.asname or (alias.name.partition(".")[0] if isinstance(statement, ast.Import) else alias.name)
-
-
 def _outside_scopes(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the nodes that are executed when the file is imported: not those inside of functions and classes."""
     waiting: list[ast.AST] = [statement]
@@ -161,18 +155,11 @@ def _outside_scopes(statement: ast.stmt) -> Iterator[ast.AST]:
 def _touched(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement binds, or whose values it may change."""
     for node in _outside_scopes(statement):
-        if isinstance(node, _SCOPES):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from _bound_by_import(node)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif (isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
+        yield from bound_by(node)
+        if (isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
             isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
         ):
             yield from free_names(node)
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name is not None:
-            yield node.name
 
 
 def _is_plain_call(node: ast.expr) -> bool:

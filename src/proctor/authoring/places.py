@@ -10,8 +10,6 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import cast
 
-from proctor.authoring.project_files import known_projects
-
 _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -82,14 +80,8 @@ def _statement(code: CodeType, instruction: int, line: int) -> str:
     return " ".join(one.strip() for one in lines[line - 1 : last]) or "an assertion"
 
 
-def place_raised(error: BaseException) -> str | None:
-    """Return file and line of the innermost call in any project of this process from which an exception came."""
-    places = (place_of_traceback(error.__traceback__, project) for project in sorted(known_projects()))
-    return next(filter(None, places), None)
-
-
 def _named(file: str, line: int, project: Path) -> str:
     return f"{Path(file).relative_to(project).as_posix()}:{line}"
 
 
-__all__ = ["caller", "code_of_traceback", "is_own_file", "place_of_frame", "place_of_traceback", "place_raised"]
+__all__ = ["caller", "code_of_traceback", "is_own_file", "place_of_frame", "place_of_traceback"]

@@ -18,6 +18,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, cast
 
 from proctor.authoring.one_module import PREFIX, module_there, note_project
+from proctor.authoring.places import is_own_file
 from proctor.errors import ProctorError, UsageError, describe
 
 if TYPE_CHECKING:
@@ -206,18 +207,10 @@ def _import_error(error: BaseException, path: Path, project: Path, name: str) ->
         what = f"{type(error).__name__}: {error.msg}"
     else:
         for file, number in _frames(error.__traceback__):
-            if Path(file) == path or _belongs_to(file, project):
+            if Path(file) == path or is_own_file(file, project):
                 place, line = place_of(file, project), number
     middle = "" if place == name else f" (imported by {name})"
     return UsageError(f"{place}:{line}: cannot be imported{middle}: {what}", hint=_hint(error))
-
-
-def _belongs_to(file: str, project: Path) -> bool:
-    """Say whether a file is one of the project's own, and of no package that is installed in it."""
-    path = Path(file)
-    return path.is_relative_to(project) and not any(
-        part.startswith(".") or part == "site-packages" for part in path.relative_to(project).parts
-    )
 
 
 def _hint(error: BaseException) -> str:

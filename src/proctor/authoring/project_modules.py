@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,9 +39,16 @@ class Source:
     path: Path
     text: str
     tree: ast.Module | None
-    digest: str
-    mentioned: frozenset[str]
-    """Names of attributes, and texts, that stand in it."""
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of all that counts of it, as for a file that is imported."""
+        return digest_of_text(normal(self.text))
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """Names of attributes, and texts, that stand in it."""
+        return frozenset(() if self.tree is None else mentioned_in([self.tree]))
 
 
 @dataclass
@@ -62,8 +69,7 @@ class ProjectModules:
                 tree = ast.parse(text)
             except (SyntaxError, ValueError, RecursionError):
                 tree = None
-            mentioned = frozenset(() if tree is None else mentioned_in([tree]))
-            found = self._sources[path] = Source(path, text, tree, digest_of_text(normal(text)), mentioned)
+            found = self._sources[path] = Source(path, text, tree)
         return found
 
     @property

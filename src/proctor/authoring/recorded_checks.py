@@ -20,6 +20,9 @@ from proctor.model.attempt import Check
 RECORD_NAME = "task-checks.json"
 """The name of the file."""
 
+GRADER_NAME = "checks"
+"""The name of the grader that reads it."""
+
 FORMAT = 1
 
 KEPT_AT_MOST = 2_000
@@ -113,4 +116,4 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-__all__ = ["KEPT_AT_MOST", "RECORD_NAME", "CheckRecord", "RecordedScore", "decoded"]
+__all__ = ["GRADER_NAME", "KEPT_AT_MOST", "RECORD_NAME", "CheckRecord", "RecordedScore", "decoded"]

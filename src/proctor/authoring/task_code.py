@@ -47,16 +47,17 @@ class _Own:
     mentioned: frozenset[str] = frozenset()
 
 
+_OwnKey = tuple[Path, CodeType, int, tuple[int, ...]]
+"""The file comes first: code objects of two files are equal where the same function is on the same line of both."""
+
+
 @dataclass
 class TaskCodes:
     """Reads the code of the tasks of one project; each file is read once in the life of this object."""
 
     project: Path
     _statements: dict[Path, Statements] = field(default_factory=dict[Path, Statements])
-    _own: dict[tuple[CodeType, int, tuple[int, ...]], _Own] = field(
-        default_factory=dict[tuple[CodeType, int, tuple[int, ...]], _Own]
-    )
-
+    _own: dict[_OwnKey, _Own] = field(default_factory=dict[_OwnKey, _Own])
     _names: dict[Path, str] = field(default_factory=dict[Path, str])
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class TaskCodes:
         here = [_line_of(one) for one in objects if self._own_file(one) == path]
         lines = tuple(line for line in here if line is not None)
         made_at = task.place.line if task.place.file == str(path) else 0
-        key = (function.__code__, made_at, lines)  # the tasks of a data set share it
+        key = (path, function.__code__, made_at, lines)  # the tasks of a data set share it
         found = self._own.get(key)
         if found is None:
             statements = self._statements.get(path)

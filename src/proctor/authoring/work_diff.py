@@ -74,6 +74,8 @@ class DiffWatch:
         self._before: Listing | None = None
         self._texts: dict[str, str] = {}
         self._diff: Diff | None = None
+        self._known: dict[str, tuple[str | None, str]] = {}
+        """By path: the digest that a changed file had after the last turn, None where it was gone, and its lines."""
         self._trouble: str | None = None
 
     async def before_turn(self) -> None:
@@ -130,10 +132,18 @@ class DiffWatch:
         texts: dict[str, str] = {}
         if self._with_texts:
             for path in sorted([*added, *changed, *removed])[:CHANGED_TEXTS_AT_MOST]:
-                lines = await self._lines(path, old.get(path), new.get(path))
+                lines = await self._lines_since(path, old.get(path), new.get(path))
                 if lines is not None:
                     texts[path] = lines
+        self._known = {path: (new.get(path), lines) for path, lines in texts.items()}
         self._diff = Diff(added, changed, removed, texts)
+
+    async def _lines_since(self, path: str, old: str | None, new: str | None) -> str | None:
+        """Return the changed lines of one file; those of the turn before where it is as it was then."""
+        known = self._known.get(path)
+        if known is not None and known[0] == new and (new is None or _names_content(new)):
+            return known[1]
+        return await self._lines(path, old, new)
 
     async def _lines(self, path: str, old: str | None, new: str | None) -> str | None:
         """Return the changed lines of one file, None where they are not known."""
@@ -190,11 +200,19 @@ def _texts_below(folder: Path, listing: Listing) -> dict[str, str]:
     return found
 
 
+def _names_content(digest: str) -> bool:
+    """Say whether a content is known to be the one of a digest: the sums of `cksum` are too short for that.
+
+    A link, and a file that cannot be read, have no digest that any content has.
+    """
+    return " " not in digest
+
+
 def _text_of(path: Path, digest: str) -> str | None:
     if not path.is_file() or path.stat().st_size > TEXT_BYTES:
         return None
     content = path.read_bytes()
-    if " " not in digest and hashlib.sha256(content).hexdigest() != digest:
+    if _names_content(digest) and hashlib.sha256(content).hexdigest() != digest:
         return None  # it changed between the two commands
     try:
         return content.decode("utf-8")

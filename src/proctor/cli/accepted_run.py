@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proctor import __version__
 from proctor.cli.accept_checks import Acceptable
 from proctor.cli.resolve import Resolved
-from proctor.cli.rooms import secrets_of
+from proctor.cli.rooms import run_started, secrets_of
+from proctor.cli.run_writer import redacted
+from proctor.cli.saved_work import slot_filled
 from proctor.core.plan import RunPlan
-from proctor.model.attempt import Verdict
-from proctor.model.events import Completion, Event, RunEnded, RunStarted, SlotFilled
+from proctor.model.events import Completion, Event, RunEnded
 from proctor.model.ids import new_id, run_id_of
 from proctor.report.summary import summary_data, summary_markdown
 from proctor.report.view import RunView
 from proctor.runtime.clock import utc
 from proctor.runtime.redact import Redactor
-from proctor.store.codec import FORMAT_VERSION, encode
+from proctor.store.codec import encode
 from proctor.store.files import write_file
 from proctor.store.layout import RunLayout
-from proctor.store.plain import plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.store.results import write_json
 
@@ -73,31 +72,17 @@ def write_accepted(
 def _events(
     run_plan: RunPlan, accepted: Sequence[Acceptable], results_dir: Path, invocation: str, run_id: str
 ) -> Iterator[Event]:
-    name = run_plan.experiment.name
-    yield RunStarted(
-        format=FORMAT_VERSION,
-        invocation=invocation,
-        run=run_id,
-        experiment=name,
-        proctor=__version__,
-        host=socket.gethostname(),
-        pid=os.getpid(),
+    # Only what is accepted is in it, and as nothing is executed, nothing is left out because of another success.
+    yield replace(
+        run_started(invocation, run_plan, run_id),
         slots=len(accepted),
         tasks=len({one.place for one in accepted}),
+        early_exit=False,
     )
     for one in accepted:
-        source = one.source
-        yield SlotFilled(
-            attempt=source.attempt_id,
-            task=run_plan.tasks[one.place].id,
-            ordinal=one.ordinal,
-            run=source.run_dir.relative_to(results_dir).as_posix(),
-            verdict=Verdict(source.verdict),
-            score=source.score,
-            cost_usd=source.cost_usd,
-            accepted=True,
-        )
-    yield RunEnded(name, Completion.COMPLETE)
+        slot = run_plan.schedule.slot(one.place, one.ordinal)
+        yield slot_filled(slot, one.source, results_dir, accepted=True)
+    yield RunEnded(run_plan.experiment.name, Completion.COMPLETE)
 
 
 def _plan_of(run_plan: RunPlan, accepted: Sequence[Acceptable], about: dict[str, Any], redactor: Redactor) -> PlanFile:
@@ -115,5 +100,4 @@ def _plan_of(run_plan: RunPlan, accepted: Sequence[Acceptable], about: dict[str,
     ]
     tasks = (run_plan.tasks[place] for place in dict.fromkeys(one.place for one in accepted))
     task_parts = {task.id: run_plan.task_parts(task) for task in tasks}
-    experiment = redactor.tree(plain_json(run_plan.experiment, "experiment"))
-    return PlanFile(experiment, slots, run_plan.shared_identity.parts, task_parts, about)
+    return PlanFile(redacted(run_plan.experiment, redactor), slots, run_plan.shared_identity.parts, task_parts, about)

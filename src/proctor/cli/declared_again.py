@@ -41,9 +41,10 @@ def declared_again(project: Project, plans: Sequence[PlanFile], names: Sequence[
     layers = [fields_again(plans)] if not names else _layers_of(names)
     if names and directory is None:
         name = "/".join(names)
-    tags: Sequence[str] = experiment.get("tags") or ()
-    labels: Mapping[str, str] = experiment.get("labels") or {}
-    return declare(project, name, layers, directory=directory, tags=tags, labels=labels)
+    words = {field: experiment[field] for field in ("tags", "labels") if experiment.get(field)}
+    if words:
+        layers = [Layer(Source(Level.DECLARED, name), words), *layers]
+    return declare(project, name, layers, directory=directory)
 
 
 def of_launch(launched: Declarations, file: str, plans: Sequence[PlanFile]) -> Declared:

@@ -21,7 +21,7 @@ from proctor.cli.plan_forecast import (
 )
 from proctor.cli.plan_gates import gates_in_force, limits_of
 from proctor.cli.plan_line import plan_line
-from proctor.cli.planning import plan_all, with_durations
+from proctor.cli.planning import histories_of, plan_all, with_durations
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.saved_work import fill, group_of
@@ -56,7 +56,7 @@ async def planned(resolved: Sequence[Resolved], options: Options, concurrency: S
     try:
         kept, plans, left_out = await plan_all(resolved, options)
         filled = fill(plans, options, look=True, tell=troubles.append)
-        plans = [plan for plan, _ in with_durations(filled, options)]
+        plans = [plan for plan, _ in with_durations(filled, histories_of(filled, options))]
         _check_names(plans, options)
         page = _page(kept, plans, options, concurrency or (options.controls.task_concurrency,))
     finally:
@@ -112,12 +112,13 @@ def _page(
     if len(concurrency) > 1:
         others = ", ".join(f"{number:,}" for number in concurrency[1:])
         source = f"{source}, compared with {others}"
+    experiments = [
+        planned_experiment(one, plan, histories[plan.experiment.name])
+        for one, plan in zip(resolved, plans, strict=True)
+    ]
     return PlanPage(
         headline=plan_line(schedules, replace(options, controls=replace(controls, concurrency_source=source))),
-        experiments=[
-            planned_experiment(one, plan, histories[plan.experiment.name])
-            for one, plan in zip(resolved, plans, strict=True)
-        ],
+        experiments=experiments,
         gates=gates_in_force(
             schedules,
             limits,
@@ -126,7 +127,7 @@ def _page(
             sources=controls.limit_sources,
         ),
         concurrency_source=controls.concurrency_source,
-        decisions=decisions_of(plans),
+        decisions=decisions_of(one.decisions for one in experiments),
         predictions=predictions_of(schedules, limits, concurrency, histories),
         notes=_notes(resolved, plans, histories),
     )

@@ -12,6 +12,7 @@ from proctor.authoring.project_files import make_importable
 from proctor.cli.controls import Controls, resolve_controls
 from proctor.cli.optional_values import LEFT_OUT
 from proctor.cli.resolve import Resolved, resolve_all
+from proctor.cli.results_place import current_directory
 from proctor.cli.rooms import Options
 from proctor.cli.saved_work import Reusing, reusing_of
 from proctor.cli.typed import typed_layers
@@ -45,11 +46,7 @@ def open_project(shared: Mapping[str, Any], start: Path | None = None) -> Projec
     """
     fields, sections = typed_layers(shared)
     files = [Path(name) for name in shared.get("config") or ()]
-    try:
-        here = start or Path.cwd()
-    except OSError as error:
-        raise UsageError("the current directory is gone", hint="change to one that is there") from error
-    project = load_project(here, files, os.environ)
+    project = load_project(start or current_directory(), files, os.environ)
     for name, value in project.environ.items():
         os.environ.setdefault(name, value)
     # What is named as `package.module:function` may be the project's own; any other directory may hold anything.
@@ -66,7 +63,7 @@ def enter(shared: Mapping[str, Any], declares: Declares, **more: Any) -> tuple[l
     resolved, controls = resolve_declared(open_project(shared), declares)
     own = any(one.reuse for one in resolved)
     options = options_of(shared, controls, own=own, **more)
-    return resolved, replace(options, own_reusing={**own_reusing(shared, options, resolved), **options.own_reusing})
+    return resolved, replace(options, own_reusing=own_reusing(shared, options, resolved))
 
 
 def resolve_declared(project: Project, declares: Declares) -> tuple[list[Resolved], Controls]:

@@ -10,17 +10,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from proctor.cli.plan_forecast import samples_of
 from proctor.cli.plan_gates import limits_of
-from proctor.cli.planning import HISTORY_BYTES, HISTORY_RUNS
+from proctor.cli.planning import Histories
 from proctor.cli.rooms import Options, Room
-from proctor.cli.run_writer import experiment_dir_of
-from proctor.core.decided import what_is_left
 from proctor.core.expectations import Samples
 from proctor.core.limits import GateLimits
-from proctor.core.plan import RunPlan
 from proctor.core.remaining import Cost, remaining_cost, roughly_seconds, simulable, simulated_seconds
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.whats_left import Rest, WhatsLeft
@@ -29,7 +25,6 @@ from proctor.report.summary import total_cost
 from proctor.report.view import RunView
 from proctor.runtime.clock import Clock
 from proctor.runtime.publisher import Shown
-from proctor.store.history import read_history
 
 EVERY_SECONDS = 3.0
 COMPUTING_SHARE = 0.01
@@ -56,17 +51,26 @@ class Estimator:
         self._started_at = clock.monotonic()
         self._ends_at: float | None = None
         self._cost: Cost | None = None
+        self._spent_seconds = 0.0
+        """What the newest estimate took to make."""
         self._broken = False
 
     @classmethod
-    def of(cls, rooms: Mapping[str, Room], options: Options, views: Mapping[str, RunView], clock: Clock) -> Estimator:
+    def of(
+        cls,
+        rooms: Mapping[str, Room],
+        options: Options,
+        histories: Histories,
+        views: Mapping[str, RunView],
+        clock: Clock,
+    ) -> Estimator:
         """Return the estimator of an invocation that is about to start, which has estimated once.
 
         It knows how the runs begin: what is filled from earlier runs is not to be done.
         """
-        plans = [room.plan for room in rooms.values()]
-        schedules = [plan.schedule for plan in plans]
-        one = cls(schedules, limits_of(options.controls), histories_of(plans, options), views, clock)
+        schedules = [room.plan.schedule for room in rooms.values()]
+        known = {name: samples_of(history) for name, history in histories.items()}
+        one = cls(schedules, limits_of(options.controls), known, views, clock)
         one.take([(name, *event) for name, room in rooms.items() for event in room.writer.opening])
         one.estimate_now()
         return one
@@ -102,23 +106,27 @@ class Estimator:
         )
 
     async def estimate_forever(self) -> None:
-        """Estimate again and again, until it is cancelled."""
+        """Estimate again and again, a while after the last estimate, until it is cancelled."""
         while not self._broken:
+            await asyncio.sleep(min(AT_MOST_SECONDS, max(EVERY_SECONDS, self._spent_seconds / COMPUTING_SHARE)))
+            if self._broken:
+                return
             began = self._clock.monotonic()
             try:
                 work = self._prepared()
                 self._note(await asyncio.to_thread(work))
             except Exception:
                 self._give_up()
-            spent = self._clock.monotonic() - began
-            await asyncio.sleep(min(AT_MOST_SECONDS, max(EVERY_SECONDS, spent / COMPUTING_SHARE)))
+            self._spent_seconds = self._clock.monotonic() - began
 
     def estimate_now(self) -> Estimate:
         """Estimate at once, and return it."""
+        began = self._clock.monotonic()
         try:
             self._note(self._prepared()())
         except Exception:
             self._give_up()
+        self._spent_seconds = self._clock.monotonic() - began
         return self.estimate()
 
     def _prepared(self) -> Callable[[], float | None]:
@@ -141,20 +149,3 @@ class Estimator:
 
 def _chance(draw: int) -> random.Random:
     return random.Random(f"estimate {draw}")  # noqa: S311 - it draws durations, no secrets
-
-
-def histories_of(plans: Sequence[RunPlan], options: Options) -> dict[str, Samples]:
-    """Return what earlier runs tell of each experiment that has something to execute, read within a start's bounds."""
-    found: dict[str, Samples] = {}
-    for plan in plans:
-        if what_is_left(plan.schedule) is None:
-            continue
-        history = read_history(
-            Path(options.controls.results_dir),
-            experiment_dir_of(plan.experiment),
-            run_name=options.run_name,
-            runs_at_most=HISTORY_RUNS,
-            bytes_at_most=HISTORY_BYTES // len(plans),
-        )
-        found[plan.experiment.name] = samples_of(history)
-    return found

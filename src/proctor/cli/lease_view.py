@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from proctor.report.columns import table
 from proctor.report.wording import duration, printable
 from proctor.runtime.clock import utc
 from proctor.store.codec import stamp
@@ -22,9 +23,7 @@ def lease_table(held: list[Held]) -> list[str]:
         for one in held
         for info in [one.info]
     ]  # fmt: skip
-    widths = [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(f"{printable(cell):<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return [line.rstrip() for line in lines]
+    return table([[printable(cell) for cell in row] for row in rows])
 
 
 def lease_lines(one: Held, now: float) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -38,8 +38,6 @@ def declared_of(found: Found, project: Project) -> Declared:
         directory=found.id,
         choose=says.choose,
         hooks=says.hooks,
-        tags=says.tags,
-        labels=says.labels,
     )
 
 
@@ -52,10 +50,11 @@ def list_experiments(discovered: Discovered, project: Project) -> Listing:
         row["tags"] = []
         try:
             declared = declared_of(found, project)
-            row["tags"] = list(declared.tags)
+            row["tags"] = _tags(declared.fields.tree)
             row |= _named(declared.fields.tree)
             resolved = resolve(declared, f"experiment `{found.id}`", with_model=False)
             row |= _named({"model": resolved.experiment.model and resolved.experiment.model.id})
+            row["tags"] = list(resolved.experiment.tags)
             row["attempts"] = resolved.experiment.attempts
             row["tasks"] = len(asyncio.run(tasks_of(resolved)))
         except ProctorError as error:
@@ -94,7 +93,7 @@ def list_tasks_of(benchmark: str, project: Project) -> Listing:
 
 def list_models(project: Project) -> Listing:
     """Return the models that the files of the project name."""
-    models = project.models
+    models = project.table("models")
     rows: list[dict[str, Any]] = [
         {"id": name, "model": cast("Tree", model).get("id"), "file": str(models.source_of((name,)))}
         for name, model in sorted(models.tree.items())
@@ -114,15 +113,15 @@ def _named(tree: Mapping[str, Any]) -> dict[str, Any]:
     return parts
 
 
+def _tags(tree: Mapping[str, Any]) -> list[str]:
+    """Return the tags of an experiment as they were written; none where they are no list."""
+    tags: Any = tree.get("tags")
+    return [str(one) for one in cast("list[Any]", tags)] if isinstance(tags, list) else []
+
+
 def _about(error: ProctorError, found: Found) -> ProctorError:
     """Return an error that names the file of the experiment."""
     file = found.experiment.place().rpartition(":")[0]
     if file in error.message:
         return error
     return UsageError(f"{found.experiment.place()}: {error.message}", hint=error.hint)
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of texts as lines with columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

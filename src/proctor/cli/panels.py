@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from proctor.report.panel import Page
 
 
+_ON_PANEL: frozenset[type[Event]] = frozenset({AttemptSealed, TryStarted, IssueRaised})
+
+
 def terminal_for(options: Options) -> Terminal | None:
     """Return the terminal for it, if there is one; lines of `--json` on the same one would tear it."""
     if options.progress != "auto" or (options.as_json and sys.stdout.isatty()):
@@ -37,7 +40,7 @@ def on_panel(event: Event) -> bool:
     """
     if isinstance(event, DispatchStopped):
         return event.reason is StopReason.EARLY_EXIT
-    return isinstance(event, AttemptSealed | TryStarted | IssueRaised)
+    return type(event) in _ON_PANEL
 
 
 def begin_panel(

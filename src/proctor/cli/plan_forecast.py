@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
 
 from proctor.cli.resolve import Resolved
@@ -16,6 +16,7 @@ from proctor.core.expectations import Sample, Samples
 from proctor.core.forecast import ATTEMPTS_AT_MOST, Forecast, Spread, forecasts, rounds
 from proctor.core.limits import GateLimits
 from proctor.core.plan import RunPlan
+from proctor.core.reuse import NEW, Decided
 from proctor.core.schedule import ExperimentPlan
 from proctor.report.plan_page import PlannedExperiment, Prediction, Quantiles, SlotLine
 from proctor.store.history import BYTES_AT_MOST, History, read_history
@@ -103,7 +104,7 @@ def planned_experiment(one: Resolved, plan: RunPlan, history: History) -> Planne
         runs_before=len(history.runs),
         samples=len(history.all),
         tasks_known=sum(task.id in known for task in plan.tasks),
-        decisions=decisions_of([plan]),
+        decisions=_decisions_of(plan),
     )
 
 
@@ -125,6 +126,16 @@ def slots_of(plans: Sequence[RunPlan]) -> Iterator[SlotLine]:
             )
 
 
-def decisions_of(plans: Sequence[RunPlan]) -> dict[str, int]:
-    """Return how many slots each decision is about."""
-    return dict(Counter(str(entry.decision.without_source()) for plan in plans for entry in plan.entries()))
+def _decisions_of(plan: RunPlan) -> dict[str, int]:
+    """Return how many slots each decision is about, in the order in which they come first."""
+    slots = product(range(len(plan.tasks)), range(plan.schedule.attempts))
+    numbers = Counter(plan.decided.get(slot, NEW)[:2] for slot in slots)
+    return decisions_of({str(Decided(*what)): number} for what, number in numbers.items())
+
+
+def decisions_of(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of how many slots decisions are about."""
+    total: Counter[str] = Counter()
+    for one in numbers:
+        total.update(one)
+    return dict(total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +21,20 @@ from proctor.core.schedule import OnUnavailable
 from proctor.errors import NothingToRun, PluginLoadError, UsageError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.secrets import secrets_in
-from proctor.model.spec import Experiment, Task
+from proctor.model.spec import Task
 from proctor.report.wording import plural
-from proctor.store.history import read_history
+from proctor.store.history import History, read_history
 
 HISTORY_RUNS = 3
 HISTORY_BYTES = 4 * 1024 * 1024
-"""So much of earlier journals is read at the start, to know which attempts are long: under 0.1 s."""
+"""So much of earlier journals is read at the start, to know how long attempts take: under 0.1 s."""
 HISTORY_BYTES_EACH = 64 * 1024
 """At least so much is read for each of many experiments."""
 
 NAMES_SHOWN = 3
+
+Histories = Mapping[str, History]
+"""What earlier runs tell of experiments, by their names."""
 
 T = TypeVar("T")
 
@@ -68,19 +71,35 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
     return Planned(kept, plan(inputs), notes)
 
 
-def with_durations(filled: Sequence[tuple[RunPlan, T]], options: Options) -> list[tuple[RunPlan, T]]:
-    """Return the plans with how long attempts of each task took before, where anything is left to execute.
+def histories_of(filled: Sequence[tuple[RunPlan, object]], options: Options) -> Histories:
+    """Return what the newest runs tell of each experiment that has something left to execute.
 
-    Starts are ordered by it. It comes after the decisions on slots, since to read what nobody needs takes long.
+    It comes after the decisions on slots, since to read what nobody needs takes long.
     """
-    return [(_with_durations(one, options, len(filled)), sources) for one, sources in filled]
+    bytes_of_each = max(HISTORY_BYTES // max(1, len(filled)), HISTORY_BYTES_EACH)
+    return {
+        one.experiment.name: read_history(
+            Path(options.controls.results_dir),
+            experiment_dir_of(one.experiment),
+            run_name=options.run_name,
+            runs_at_most=HISTORY_RUNS,
+            bytes_at_most=bytes_of_each,
+        )
+        for one, _ in filled
+        if what_is_left(one.schedule) is not None
+    }
 
 
-def _with_durations(one: RunPlan, options: Options, plans: int) -> RunPlan:
-    if what_is_left(one.schedule) is None:
+def with_durations(filled: Sequence[tuple[RunPlan, T]], histories: Histories) -> list[tuple[RunPlan, T]]:
+    """Return the plans with how long attempts of each task took before, for the order of starts."""
+    return [(_with_durations(one, histories.get(one.experiment.name)), sources) for one, sources in filled]
+
+
+def _with_durations(one: RunPlan, history: History | None) -> RunPlan:
+    if history is None:
         return one
-    expected = _expected(one.experiment, one.tasks, options, HISTORY_BYTES // plans)
-    return replace(one, schedule=replace(one.schedule, expected_seconds=tuple(expected)))
+    expected = history.expected_seconds([task.id for task in one.tasks])
+    return replace(one, schedule=replace(one.schedule, expected_seconds=expected))
 
 
 def _facts(one: Resolved, tasks: Sequence[Task]) -> PluginFacts:
@@ -149,7 +168,7 @@ async def _chosen(resolved: Sequence[Resolved], options: Options) -> list[tuple[
         read = _tagged(read, frozenset(options.tags))
     names: Sequence[str] | None = options.task_ids or None
     if names is None or len(read) == 1:
-        return [(one, _select(one, tasks, names, options.limit)) for one, tasks in read]
+        return [(one, _select(one, tasks, names, options, limit=options.limit)) for one, tasks in read]
     found: list[tuple[Resolved, list[Task]]] = []
     matched: set[str] = set()
     for one, tasks in read:
@@ -157,13 +176,14 @@ async def _chosen(resolved: Sequence[Resolved], options: Options) -> list[tuple[
         own = [name for name in names if name in there]
         matched.update(own)
         if own:
-            found.append((one, _select(one, tasks, own, options.limit)))
+            found.append((one, _select(one, tasks, own, options, limit=options.limit)))
     unknown = [name for name in names if name not in matched]
     if unknown:
         # An experiment says what is near, one with a match if there is one: else nothing is to run at all.
         one, _ = found[0] if found else read[0]
-        tasks = await tasks_of(one)
-        _select(one, tasks, [*(name for name in names if found and name in _names(tasks)), *unknown], None)
+        tasks = next(own for each, own in read if each is one)
+        there = _names(tasks)
+        _select(one, tasks, [*(name for name in names if name in there), *unknown], options)
     return found
 
 
@@ -175,9 +195,13 @@ def _tagged(read: list[tuple[Resolved, list[Task]]], tags: frozenset[str]) -> li
     ]
     kept = [(one, tasks) for one, tasks in found if tasks]
     if not kept:
-        words = ", ".join(f"`{tag}`" for tag in sorted(tags))
+        words = _words(tags)
         raise NothingToRun(f"no task and no experiment has the tag {words}", hint="`proctor list` shows the tags")
     return kept
+
+
+def _words(tags: Iterable[str]) -> str:
+    return ", ".join(f"`{tag}`" for tag in sorted(tags))
 
 
 @contextmanager
@@ -210,24 +234,17 @@ def _each_said(*, named: bool) -> Generator[Callable[[Resolved], AbstractContext
         raise nothing[0]
 
 
-def _select(one: Resolved, tasks: Sequence[Task], names: Sequence[str] | None, limit: int | None) -> list[Task]:
-    return select(tasks, benchmark=one.experiment.benchmark.id, ids=names, limit=limit)
+def _select(
+    one: Resolved, tasks: Sequence[Task], names: Sequence[str] | None, options: Options, *, limit: int | None = None
+) -> list[Task]:
+    try:
+        return select(tasks, benchmark=one.experiment.benchmark.id, ids=names, limit=limit)
+    except (UsageError, NothingToRun) as error:
+        if names is not None and options.tags:  # a task of that name may be there, without the tag
+            reword(error, lambda text: f"{text}; only what has the tag {_words(options.tags)} counts")
+        raise
 
 
 def _names(tasks: Sequence[Task]) -> set[str]:
     """Return the names that tasks can be chosen by: whole ids, and their last parts."""
     return {name for task in tasks for name in (task.id, task.id.rpartition("/")[2])}
-
-
-def _expected(
-    experiment: Experiment, tasks: Sequence[Task], options: Options, bytes_at_most: int
-) -> Sequence[float | None]:
-    """Return how long attempts of each task took in the newest runs of this experiment, for the order of starts."""
-    history = read_history(
-        Path(options.controls.results_dir),
-        experiment_dir_of(experiment),
-        run_name=options.run_name,
-        runs_at_most=HISTORY_RUNS,
-        bytes_at_most=max(bytes_at_most, HISTORY_BYTES_EACH),
-    )
-    return history.expected_seconds([task.id for task in tasks])

@@ -17,15 +17,26 @@ LimitsOf = Callable[[str], TimeLimits]
 
 
 def flight_row(
-    attempt: AttemptId, flight: InFlight, sight: Sight | None, limits: LimitsOf, now: float, *, waits: bool
+    attempt: AttemptId,
+    flight: InFlight,
+    sight: Sight | None,
+    limits: LimitsOf,
+    now: float,
+    *,
+    waits: bool,
+    retry_in: float | None,
 ) -> Flight:
-    """Return what is said of one attempt, as of `now`; `waits`: for the permits of grading."""
+    """Return what is said of one attempt, as of `now`.
+
+    `waits`: for the permits of grading. `retry_in`: so many seconds until it is tried again, where it waits for that.
+    """
     phase, phase_at, cause = flight.phase, flight.phase_at, flight.backing_off
-    state = "running"
+    state, until = "running", None
     if cause is not None:
-        state = "backing off"
+        state, until = "backing off", _until(flight)
     elif flight.ended:
         state, cause = "between tries", flight.cause or None
+        until = None if retry_in is None else round(now + retry_in, 1)
     elif waits:
         state = "waiting for grading"
     limit = seconds = ends_at = left = output_at = None
@@ -43,7 +54,7 @@ def flight_row(
         attempt, escape_surrogates(flight.task), flight.ordinal, flight.try_number, state, round(flight.started_at, 1),
         phase.value if phase is not None and state != "between tries" else None,
         round(phase_at, 1) if phase is not None and state != "between tries" else None,
-        output_at, limit, seconds, ends_at, left, cause, _until(flight) if cause is not None else None,
+        output_at, limit, seconds, ends_at, left, cause, until,
     )  # fmt: skip
 
 

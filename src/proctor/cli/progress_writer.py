@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from proctor import __version__
 from proctor.cli.estimating import Estimator
 from proctor.cli.progress_rows import flight_row
@@ -31,7 +29,7 @@ from proctor.report.summary import total_cost
 from proctor.report.view import RunView
 from proctor.runtime.clock import Clock
 from proctor.runtime.countdown import Sight
-from proctor.store.owner import Owner, this_owner
+from proctor.store.owner import Owner, owner_if_known
 from proctor.store.plain import escape_surrogates
 from proctor.store.progress_file import FORMAT, Left, Progress, ProgressFile, encode_progress
 
@@ -50,13 +48,6 @@ LAST_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-def _this_owner() -> Owner | None:
-    try:
-        return this_owner()
-    except StoreError:  # without /proc nobody can tell who writes it, and everything else can be told
-        return None
-
-
 def _limits_of(room: Room, task: str) -> TimeLimits:
     return limits_of(room.plan.tasks[room.tasks[task]], room.resolved.experiment.limits)
 
@@ -66,7 +57,6 @@ class _Moment:
     """How a run stands, copied on the event loop; what is in flight is worked out in the thread."""
 
     room: Room
-    view: RunView
     in_flight: Sequence[tuple[AttemptId, InFlight]]
     waiting_for_grading: frozenset[AttemptId]
     progress: Progress
@@ -97,7 +87,8 @@ class ProgressWriter:
     """What can be seen of a try; there once the loop runs."""
     retry_in: Callable[[AttemptId], float | None] = lambda _: None
     """How long an attempt still waits between two tries."""
-    _owner: Owner | None = field(default_factory=_this_owner)
+    _owner: Owner | None = field(default_factory=owner_if_known)
+    """None where nobody can tell who writes it; everything else can be told."""
     _orders: queue.SimpleQueue[_Order | None] = field(default_factory=queue.SimpleQueue["_Order | None"])
     _thread: threading.Thread | None = None
     _files: dict[str, ProgressFile] = field(default_factory=dict[str, ProgressFile])
@@ -132,7 +123,8 @@ class ProgressWriter:
         began = self.clock.monotonic()
         try:
             waiting = self.waiting()
-            moments = [self._moment(name, view, waiting, ended=ended) for name, view in self.views.items()]
+            left = None if ended else Left(**asdict(self.estimator.estimate()))  # once: it goes over all the views
+            moments = [self._moment(name, view, waiting, left) for name, view in self.views.items()]
         except Exception:
             log.exception("a bug of proctor: the progress of the runs cannot be told")
             return
@@ -140,10 +132,10 @@ class ProgressWriter:
         self._every = await written
 
     def _moment(
-        self, name: str, view: RunView, waiting: Mapping[str, Mapping[str, int]] | None, *, ended: bool
+        self, name: str, view: RunView, waiting: Mapping[str, Mapping[str, int]] | None, left: Left | None
     ) -> _Moment:
+        """Copy how a run stands; nothing is `left` at the end."""
         now = self.clock.wall()
-        estimate = self.estimator.estimate()
         room = self.rooms[name]
         progress = Progress(
             format=FORMAT,
@@ -155,18 +147,18 @@ class ProgressWriter:
             started_at=round(view.started_at or now, 3),
             written_at=round(now, 3),
             every_seconds=round(self._every, 3),
-            ended=ended,
+            ended=left is None,
             completion=view.completion.value if view.completion else None,
             counts=asdict(view.counts),
             backing_off=view.backing_off,
             waiting_for_grading=len(view.waiting_for_grading),
             between_tries=view.between_tries,
             cost_usd=total_cost(view),
-            estimate=Left(**asdict(estimate)) if not ended else None,
+            estimate=left,
             waiting=dict(waiting.get(name, {})) if waiting is not None else None,
             time_limit_at=self.time_limit_at,
         )
-        return _Moment(room, view, list(view.in_flight.items()), frozenset(view.waiting_for_grading), progress)
+        return _Moment(room, list(view.in_flight.items()), frozenset(view.waiting_for_grading), progress)
 
     # ---------------------------------------------------------------------------------------------- in the thread
 
@@ -202,8 +194,7 @@ class ProgressWriter:
         rows = moment.progress.in_flight
         for attempt, flight in moment.in_flight:
             graded = attempt in moment.waiting_for_grading
-            row = flight_row(attempt, flight, self.sight(attempt), limits, now + shift, waits=graded)
-            if flight.ended and (seconds := self.retry_in(attempt)) is not None:
-                row = msgspec.structs.replace(row, waits_until=round(now + shift + seconds, 1))
-            rows.append(row)
+            again = self.retry_in(attempt) if flight.ended else None
+            sight = self.sight(attempt)
+            rows.append(flight_row(attempt, flight, sight, limits, now + shift, waits=graded, retry_in=again))
         return encode_progress(moment.progress)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import PurePath
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,7 +14,7 @@ from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.saved_work import Reusing, reusing_of
 from proctor.config.declare import declare
-from proctor.config.layers import Layer, Level, Source
+from proctor.config.layers import Layer, Level, Source, plain_value
 from proctor.config.load import validate
 from proctor.config.project import Project
 from proctor.config.schema import Config, ExecutionConfig, RuntimeConfig
@@ -128,11 +127,5 @@ def section_layers(schema: type[Config], section: str, values: Mapping[str, Any]
 
 
 def plain(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree whose mappings are dicts, whatever mappings they were: only those are merged."""
-    return {name: _plain_value(value) for name, value in tree.items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return plain(cast("Mapping[str, Any]", value))
-    return str(value) if isinstance(value, PurePath) else value
+    """Return a tree as a file would hold it: only dicts are merged, whatever mappings they were."""
+    return {name: plain_value(value) for name, value in tree.items()}

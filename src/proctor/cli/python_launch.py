@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path, PurePath
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from proctor.cli.entry import open_project, own_reusing, resolve_declared
 from proctor.cli.launching import of_file, of_mapping
@@ -55,16 +55,5 @@ def prepare_launch(
     if not own:
         reusing = reusing_of(asked.reuse or False, asked.rerun, checkpoint_resume=controls.checkpoint_resume)
     options = call_options(asked, controls, reusing)
-    if asked.reuse is False:
-        return resolved, replace(options, own_reusing={one.experiment.name: None for one in resolved})
     said = {"reuse": asked.reuse, "rerun": asked.rerun}
     return resolved, replace(options, own_reusing=own_reusing(said, options, resolved))
-
-
-def _listed(value: Any) -> Any:
-    """Return a value in which mappings are dicts and sequences lists, as in a file."""
-    if isinstance(value, Mapping):
-        return {key: _listed(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_listed(inner) for inner in cast("Sequence[Any]", value)]
-    return str(value) if isinstance(value, PurePath) else value

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast
 
 from proctor.cli.combinations import Facts, refuse_combinations
 from proctor.cli.resolve_config import configured
-from proctor.cli.resolve_hooks import ResolvedHooks, resolve_hooks
+from proctor.cli.resolve_hooks import HOOKS, ResolvedHooks, resolve_hooks
 from proctor.cli.resolve_parts import check_json, free, make, make_provider, model_spec, open_model
-from proctor.cli.resolve_try import grading_mode, kept_artifacts, time_limits
+from proctor.cli.resolve_try import grading_mode, kept_artifacts, stated, time_limits
 from proctor.config.declared import Declared
 from proctor.config.layers import Layered
 from proctor.config.problems import Collected, placed
@@ -110,7 +110,7 @@ def resolve(declared: Declared, what: str = "experiment", *, with_model: bool = 
         facts = Facts(config, execution, parts.provider, parts.benchmark_plugin, parts.harness_plugin, fields)
         refuse_combinations(facts, declared.execution)
     with wrong.gather():
-        paths = {name: getattr(config, name) for name in ("setup", "teardown", "sandbox_setup", "sandbox_teardown")}
+        paths = {name: getattr(config, name) for name in HOOKS}
         hooks = resolve_hooks(
             declared.name, paths, declared.hooks, declared.project, at=lambda name: fields.source_of((name,))
         )
@@ -184,7 +184,7 @@ def _experiment(declared: Declared, config: ExperimentConfig, execution: Executi
         harness=parts.harness,
         model=model_spec(config.model, config.harness.id, parts.harness_plugin, fields),
         environment=parts.environment,
-        attempts=_stated(config, execution, "attempts"),
+        attempts=stated(config, execution, "attempts"),
         max_concurrency=config.max_concurrency,
         grading=_placed(fields, "grading", lambda: grading_mode(config, parts.benchmark_plugin)),
         limits=time_limits(config, execution),
@@ -201,11 +201,6 @@ def _experiment(declared: Declared, config: ExperimentConfig, execution: Executi
         tags=config.tags,
         labels=config.labels,
     )
-
-
-def _stated(config: ExperimentConfig, execution: ExecutionConfig, name: str) -> Any:
-    """Return what an experiment says, or else what holds for those that say nothing."""
-    return getattr(config if name in config.model_fields_set else execution, name)
 
 
 def _placed(fields: Layered, name: str, make_value: Callable[[], T]) -> T:
@@ -229,7 +224,7 @@ def _key(config: ExperimentConfig, fields: Layered) -> str | None:
 def _retry(config: ExperimentConfig, execution: ExecutionConfig) -> RetrySpec:
     return RetrySpec(
         execution.max_retries if config.max_retries is None else config.max_retries,
-        _stated(config, execution, "retry_pattern_list"),
+        stated(config, execution, "retry_pattern_list"),
         execution.retry_min_delay_seconds,
         execution.retry_max_delay_seconds,
         execution.retry_after_cap_seconds,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from proctor.authoring.hook_code import code_of, wrong_call
-from proctor.authoring.hooks import declared_timeout, hook_path
+from proctor.authoring.hooks import declared_timeout
+from proctor.authoring.project_files import make_importable
 from proctor.cli.teardown import function_at
 from proctor.config.layers import BUILT_IN, Source
 from proctor.config.problems import Collected, placed
@@ -45,19 +45,19 @@ def resolve_hooks(
     project: Path,
     at: Callable[[str], Source] = lambda _: BUILT_IN,
 ) -> ResolvedHooks:
-    """Find the hooks of an experiment, each given by its path or as a function; `at` says where a field was written.
+    """Find the hooks of an experiment by their paths; `at` says where a field was written.
 
-    They are imported here, so that one that is not there is an error before anything starts. Raises `UsageError`, which
-    lists everything that is wrong.
+    Those that `functions` has, by path, are there already. The others are imported here, so that one that is not there
+    is an error before anything starts. Raises `UsageError`, which lists everything that is wrong.
     """
     found: dict[str, tuple[str, Callable[..., Any]]] = {}
     wrong = Collected()
     for name in HOOKS:
-        path, function = paths.get(name), functions.get(name)
-        if path is None and function is None:
+        path = paths.get(name)
+        if path is None:
             continue
         with wrong.gather(), placed(at(name)):
-            found[name] = _found(name, path, function, project.resolve())
+            found[name] = path, _found(name, path, functions.get(path), project.resolve())
     wrong.raise_any()
     runs = {
         name: Teardown(path, declared_timeout(function) or TEARDOWN_SECONDS)
@@ -80,16 +80,8 @@ def resolve_hooks(
     )
 
 
-def _found(
-    name: str, path: str | None, function: Callable[..., Any] | None, project: Path
-) -> tuple[str, Callable[..., Any]]:
-    """Return path and function of a hook; raises `UsageError`."""
-    if function is not None:
-        try:
-            path = hook_path(function, project)
-        except UsageError as error:
-            raise UsageError(f"{name}: {error.message}", hint=error.hint) from None
-    assert path is not None, "one of both is given"
+def _found(name: str, path: str, function: Callable[..., Any] | None, project: Path) -> Callable[..., Any]:
+    """Return the function of a hook; raises `UsageError`."""
     if not names_function(path):
         raise UsageError(
             f"{name} `{path}` is not of the form {FUNCTION_FORMS}",
@@ -101,12 +93,11 @@ def _found(
         raise UsageError(f"{name} `{path}` is no function but {type(function).__name__}", hint="name a function")
     if (wrong := wrong_call(function, sandbox=name in OF_SANDBOX)) is not None:
         raise UsageError(f"{name} `{path}` {wrong}", hint="change its parameters")
-    return path, function
+    return function
 
 
 def _load(name: str, path: str, project: Path) -> Callable[..., Any]:
-    if str(project) not in sys.path:
-        sys.path.insert(0, str(project))
+    make_importable(project)
     try:
         return function_at(path, project)
     except UsageError as error:

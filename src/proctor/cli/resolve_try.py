@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
-from proctor.config.schema import ExecutionConfig, ExperimentConfig
+from proctor.config.schema import OF_EXECUTION, ExecutionConfig, ExperimentConfig
 from proctor.config.values import SECONDS_AT_MOST
 from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode
@@ -24,11 +25,14 @@ LIMIT_FIELDS: Mapping[str, str] = {
 }
 """Fields of an experiment that limit a try, by what each becomes."""
 
-OF_EXECUTION = LIMIT_FIELDS.keys() & ExecutionConfig.model_fields.keys()
-"""Limits that `execution` has for experiments that say nothing of them."""
-
 TIGHTER = (GradingMode.REUSE, GradingMode.FRESH, GradingMode.NONE)
 """From the loosest to the tightest: the less the grader sees of what the agent did beside its work."""
+
+
+def stated(config: ExperimentConfig, execution: ExecutionConfig, name: str) -> Any:
+    """Return what an experiment says, or else what `execution` has for those that say nothing, if it has the field."""
+    silent = name in OF_EXECUTION and name not in config.model_fields_set
+    return getattr(execution if silent else config, name)
 
 
 def time_limits(config: ExperimentConfig, execution: ExecutionConfig) -> TimeLimits:
@@ -36,8 +40,7 @@ def time_limits(config: ExperimentConfig, execution: ExecutionConfig) -> TimeLim
     factor = execution.timeout_multiplier
     scaled: dict[str, float | None] = {}
     for field, limit in LIMIT_FIELDS.items():
-        stands_for = execution if field in OF_EXECUTION and field not in config.model_fields_set else config
-        seconds: float | None = getattr(stands_for, field)
+        seconds: float | None = stated(config, execution, field)
         if seconds is not None:
             seconds *= factor
             if not 0 < seconds <= SECONDS_AT_MOST:

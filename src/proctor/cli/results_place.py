@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from proctor.cli.output import say
@@ -10,6 +11,9 @@ from proctor.errors import ProctorError, UsageError
 from proctor.model.project import project_directory
 
 DEFAULT_RESULTS = "results"
+
+RUNS_SHOWN = 5
+"""So many of the runs with one id are named."""
 
 
 def current_directory() -> Path:
@@ -52,3 +56,18 @@ def results_and_record(results_dir: str | None, record_url: str | None = None) -
         return Path(results_dir), record_url
     said = runtime_of(project_directory(current_directory()), "results_dir", "record_url")
     return Path(said.get("results_dir", DEFAULT_RESULTS)), record_url or said.get("record_url")
+
+
+def run_directory(given: str, roots: Iterable[Path], runs_below: Callable[[Path], Iterable[Path]]) -> Path | None:
+    """Return the directory of a run: `given` if that is a path, else what `runs_below` the roots has the id `given`.
+
+    None where there is no such run; what a path leads to need not be one. The roots are taken only where they are
+    searched. Raises `UsageError` where several runs have the id.
+    """
+    if Path(given).exists() or given in (".", "..") or Path(given).name != given:
+        return Path(given)
+    found = [each for root in roots for each in runs_below(root) if each.name == given]
+    if len(found) > 1:
+        shown = ", ".join(f"`{directory}`" for directory in sorted(found)[:RUNS_SHOWN])
+        raise UsageError(f"{len(found)} runs have the id `{given}`", hint=f"give the directory of one: {shown}")
+    return found[0] if found else None

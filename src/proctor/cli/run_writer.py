@@ -224,5 +224,9 @@ def plan_file(plan: RunPlan, about: dict[str, Any], redactor: Redactor) -> PlanF
         kind, reason, source = entry.decision
         slots.append(PlannedSlot(entry.slot.task, entry.slot.ordinal, entry.identity, kind.value, reason, source))
         task_parts[entry.slot.task] = entry.task_parts
-    experiment = redactor.tree(plain_json(plan.experiment, "experiment"))
-    return PlanFile(experiment, slots, plan.shared_identity.parts, task_parts, about)
+    return PlanFile(redacted(plan.experiment, redactor), slots, plan.shared_identity.parts, task_parts, about)
+
+
+def redacted(experiment: Experiment, redactor: Redactor) -> Any:
+    """Return an experiment as plan.json has it: as JSON, without credentials."""
+    return redactor.tree(plain_json(experiment, "experiment"))

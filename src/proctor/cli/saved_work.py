@@ -18,8 +18,9 @@ from proctor.core.task_limits import as_limited, door_of_task
 from proctor.errors import UsageError
 from proctor.model.attempt import Verdict
 from proctor.model.events import SlotFilled
+from proctor.model.ids import SlotKey
 from proctor.model.spec import Experiment, Task
-from proctor.store.layout import checked_run_id
+from proctor.store.layout import RunLayout, checked_run_id
 
 if TYPE_CHECKING:
     from proctor.cli.rooms import Options
@@ -83,24 +84,29 @@ def fill(
 
 
 def _has(group: Path, run_id: str) -> bool:
-    return (group / run_id / "journal.jsonl").is_file()
+    return RunLayout(group / run_id).journal.is_file()
 
 
 def slots_filled(run_plan: RunPlan, sources: Sources, results_dir: Path) -> Iterator[SlotFilled]:
     """Yield the event of each slot that a saved attempt fills, in plan order."""
     for (index, ordinal), decided in sorted(run_plan.decided.items()):
         if decided.kind in FILLED:
-            source = sources[index, ordinal]
-            yield SlotFilled(
-                attempt=source.attempt_id,
-                task=run_plan.tasks[index].id,
-                ordinal=ordinal,
-                run=source.run_dir.relative_to(results_dir).as_posix(),
-                verdict=Verdict(source.verdict),
-                score=source.score,
-                cost_usd=source.cost_usd,
-                accepted=decided.kind is Kind.ACCEPT,
-            )
+            slot = run_plan.schedule.slot(index, ordinal)
+            yield slot_filled(slot, sources[index, ordinal], results_dir, accepted=decided.kind is Kind.ACCEPT)
+
+
+def slot_filled(slot: SlotKey, source: Candidate, results_dir: Path, *, accepted: bool) -> SlotFilled:
+    """Return the event of a slot that a saved attempt fills."""
+    return SlotFilled(
+        attempt=source.attempt_id,
+        task=slot.task,
+        ordinal=slot.ordinal,
+        run=source.run_dir.relative_to(results_dir).as_posix(),
+        verdict=Verdict(source.verdict),
+        score=source.score,
+        cost_usd=source.cost_usd,
+        accepted=accepted,
+    )
 
 
 def reusing_of(reuse: bool | str, rerun: Rerun | None, *, checkpoint_resume: bool) -> Reusing | None:

@@ -24,7 +24,7 @@ from proctor.cli.leftovers import missing_lines, sandbox_lines
 from proctor.cli.opening import Opening
 from proctor.cli.outcome import Outcome, exit_code
 from proctor.cli.plan_gates import limits_of
-from proctor.cli.planning import plan_all, with_durations
+from proctor.cli.planning import Histories, histories_of, plan_all, with_durations
 from proctor.cli.printed import printed_lines
 from proctor.cli.progress_writer import ProgressWriter
 from proctor.cli.proxy import proxy_note
@@ -102,7 +102,7 @@ class _Invocation:
             redact=self.redactor.text,
         )
 
-    async def run(self, notes: Sequence[str]) -> Outcome:
+    async def run(self, notes: Sequence[str], histories: Histories) -> Outcome:
         """Run everything to its end, show it, sum it up and close what is shared.
 
         A bug of ours ends it as well: then what is known is summed up all the same, and `Outcome.bug` says so.
@@ -113,19 +113,17 @@ class _Invocation:
         displays.redact = self.redactor.text
         console = console_of(self.id, self.options.log_level, self.redactor, displays.log_line)
         with printed_lines() if owns_process else nullcontext(), console:
-            outcome = await self._show(displays, notes)
+            outcome = await self._show(displays, notes, histories)
         await displays.close(outcome, self.interrupts.unread_seconds)
         return outcome
 
-    async def _show(self, displays: Displays, notes: Sequence[str]) -> Outcome:
+    async def _show(self, displays: Displays, notes: Sequence[str], histories: Histories) -> Outcome:
         """Run everything to its end, and show it."""
         rooms, writers = self.rooms, {name: room.writer for name, room in self.rooms.items()}
-        schedules = [room.plan.schedule for room in rooms.values()]
-        estimator = Estimator.of(rooms, self.options, displays.views, self.clock)
+        estimator = Estimator.of(rooms, self.options, histories, displays.views, self.clock)
         displays.estimate = estimator.estimate
-        displays.plan(schedules, notes)
-        opening = [(name, *event) for name, writer in writers.items() for event in writer.opening]
-        displays.show(opening)
+        displays.plan([room.plan.schedule for room in rooms.values()], notes)
+        displays.show([(name, *event) for name, writer in writers.items() for event in writer.opening])
         outcome = Outcome(displays.views, writers, Exit.OK)
         loop = asyncio.get_running_loop()
         limit = self.options.controls.timeout_seconds
@@ -228,7 +226,9 @@ async def _execute(
     invocation = _Invocation(resolved, options, interrupts, closing)
     few = sum(len(one) for one in plans) <= ATTEMPT_FILES_AT_MOST
     amiss: list[str] = []
-    filled = with_durations(fill(plans, options, tell=amiss.append), options)
+    filled = fill(plans, options, tell=amiss.append)
+    histories = histories_of(filled, options)
+    filled = with_durations(filled, histories)
     plans = [run_plan for run_plan, _ in filled]
     notes = [*beforehand(resolved, plans), *(f"note: {text}" for text in left_out)]
     if options.attempt_files and not few:
@@ -240,7 +240,7 @@ async def _execute(
             invocation.open_rooms(filled, open_runs, attempt_files=options.attempt_files and few)
             if (proxy := proxy_note([one.experiment for one in resolved], os.environ)) is not None:
                 log.info("%s", proxy, extra=SHOWN)
-            outcome = await invocation.run(notes)
+            outcome = await invocation.run(notes, histories)
         finally:
             interrupts.end()
         log.info("ended: exit code %d (%s)", outcome.exit, outcome.exit.meaning, extra=SHOWN)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from proctor.core.aggregate import Counts
+from proctor.report.columns import table
 from proctor.report.plain import counts_line
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 from proctor.runtime.clock import utc
@@ -146,9 +147,7 @@ def _table(one: Standing, progress: Progress, rows: int | None) -> list[str]:
     now = one.now if one.current else progress.written_at
     silent = sorted(progress.in_flight, key=lambda each: (each.output_at is None, each.output_at or each.started_at))
     shown = silent if rows is None else silent[:rows]
-    cells = [_HEAD, *(_row(each, now) for each in shown)]
-    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
-    lines = ["  " + "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines = table([_HEAD, *(_row(each, now) for each in shown)], "  ")
     if len(shown) < len(silent):
         lines.append(f"  and {plural(len(silent) - len(shown), 'more attempt')} in flight (--all)")
     return lines

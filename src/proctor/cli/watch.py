@@ -59,8 +59,8 @@ class Watch:
             return None
         found: dict[str, dict[str, int]] = {}
         for each in waiting:
-            of, gate = found.setdefault(each.experiment, {}), f"{each.gate} {each.name}".rstrip()
-            of[gate] = of.get(gate, 0) + each.slots
+            of = found.setdefault(each.experiment, {})
+            of[each.key] = of.get(each.key, 0) + each.slots
         return found
 
     def sign(self, attempt: AttemptId) -> Sign | None:

@@ -55,9 +55,13 @@ def name_changes(
     """Say of slots for which nothing equal is saved what differs from what filled them last, or that it is gone."""
     names = {(run_plan.tasks[index].id, ordinal): (index, ordinal) for index, ordinal in slots}
     changes = Changes(run_plan)
+    known: dict[tuple[int, Path, bool], Decided] = {}
     for name, before in record.previous(names, scope).items():
         index, _ = slot = names[name]
-        decided[slot] = _why(changes, index, before)
+        same = (index, before.run_dir, before.gone)  # the parts of an identity are those of a task in a run
+        if same not in known:
+            known[same] = _why(changes, index, before)
+        decided[slot] = known[same]
 
 
 def _why(changes: Changes, index: int, before: Previous) -> Decided:

@@ -17,7 +17,7 @@ from proctor.config.schema import SECTIONS, ExperimentConfig
 from proctor.config.settle import model_in
 from proctor.errors import UsageError, nearest
 
-_FREE = {"params", "flags", "labels", "env", "provider_limits", "env_open_qps"}
+FREE = {"params", "flags", "labels", "env", "provider_limits", "env_open_qps"}
 """Mappings whose keys are not ours to know."""
 
 _PATH = re.compile(r"[A-Za-z0-9_]{1,40}(\.[A-Za-z0-9_]{1,40})*")
@@ -92,7 +92,7 @@ def _check_path(keys: list[str], schema: type[BaseModel] | None, *, prefix: str)
             middle = f"; did you mean `{near}`?" if near else ""
             named = f" `{where}`" if _PATH.fullmatch(key) else ""  # else it may hold a part of the value
             raise UsageError(f"`--set`: unknown field{named}{middle}", hint=f"fields there: {', '.join(known)}")
-        if key in _FREE:
+        if key in FREE:
             return
         schema = model_in(schema.model_fields[key].annotation)
     if schema is not None:

@@ -7,13 +7,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from proctor.config.declared import Declared
-from proctor.config.layers import Layer, Layered, Level, Source, Tree, layered
+from proctor.config.layers import NAME_FIELDS, Layer, Layered, Tree, layered
 from proctor.config.project import Project
-from proctor.config.scalars import hidden_in
 from proctor.model.spec import Task
-
-NAMES: Mapping[str, str] = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
-"""The parts of an experiment that may be given by name alone, and the field that the name is of."""
 
 REPLACED_WHOLE = ("benchmark", "harness", "model")
 """Parts of which nothing is left where a stronger layer names another: their parameters belong to them alone."""
@@ -29,8 +25,6 @@ def declare(
     directory: str | None = None,
     choose: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
     hooks: Mapping[str, Callable[..., Any]] | None = None,
-    tags: Sequence[str] = (),
-    labels: Mapping[str, str] | None = None,
     reuse: bool | str | None = None,
     checkpoint_resume: bool | None = None,
     execution: Sequence[Layer] = (),
@@ -39,21 +33,17 @@ def declare(
 
     The defaults of the project are put beneath them, and what was typed above.
     """
-    own: Tree = {key: value for key, value in (("tags", list(tags)), ("labels", dict(labels or {}))) if value}
-    beneath = [Layer(Source(Level.DECLARED, name), own)] if own else []
     return Declared(
         name=name,
-        fields=fields_of(project, [*beneath, *given, *project.typed]),
+        fields=fields_of(project, [*given, *project.typed]),
         execution=project.section("execution", execution),
         directory=directory,
         choose=choose,
         hooks=hooks or {},
-        tags=tuple(tags),
-        labels=labels or {},
         reuse=reuse,
         checkpoint_resume=checkpoint_resume,
         project=project.directory,
-        secrets=frozenset(hidden_in([layer.tree for layer in project.layers])),
+        secrets=project.hidden,
     )
 
 
@@ -63,7 +53,7 @@ def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
     for part in REPLACED_WHOLE:
         layers = _of_strongest(part, layers)
     beneath: list[Layer] = []
-    for part, key in NAMES.items():
+    for part, key in NAME_FIELDS.items():
         named = layered(layers).tree.get(part)
         name = cast("Tree", named).get(key) if isinstance(named, dict) else None
         if name is None and part == "environment":
@@ -79,8 +69,9 @@ def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
 
 def with_names(layer: Layer) -> Layer:
     """Return a layer in which parts that are given by name alone are written out."""
-    short = {part: {key: layer.tree[part]} for part, key in NAMES.items() if isinstance(layer.tree.get(part), str)}
-    return replace(layer, tree={**layer.tree, **short}) if short else layer
+    given = layer.tree
+    short = {part: {key: given[part]} for part, key in NAME_FIELDS.items() if isinstance(given.get(part), str)}
+    return replace(layer, tree={**given, **short}) if short else layer
 
 
 def _of_strongest(part: str, layers: Sequence[Layer]) -> list[Layer]:
@@ -89,7 +80,7 @@ def _of_strongest(part: str, layers: Sequence[Layer]) -> list[Layer]:
     name: str | None = None
     for layer in layers:
         inside: Any = layer.tree.get(part)
-        named: Any = cast("Tree", inside).get(NAMES[part]) if isinstance(inside, dict) else None
+        named: Any = cast("Tree", inside).get(NAME_FIELDS[part]) if isinstance(inside, dict) else None
         if named is not None:
             if name is not None and named != name:
                 kept = [_without(part, weaker) for weaker in kept]

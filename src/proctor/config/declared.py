@@ -15,10 +15,6 @@ def _no_hooks() -> dict[str, Callable[..., Any]]:
     return {}
 
 
-def _no_labels() -> dict[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Declared:
     """An experiment with all layers beneath it, before its plugins are made.
@@ -35,10 +31,8 @@ class Declared:
     choose: Callable[[Sequence[Task]], Sequence[Task]] | None = None
     """Which of all tasks of the benchmark, in their order, beside `--tasks` and `--limit`; default: all."""
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=_no_hooks)
-    """Functions of an experiment in Python, by the name of their field: setup, teardown, sandbox_setup,
-    sandbox_teardown."""
-    tags: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=_no_labels)
+    """Functions of an experiment in Python, by their paths: those that stand in its fields setup, teardown,
+    sandbox_setup and sandbox_teardown, unless a stronger layer says otherwise."""
     reuse: bool | str | None = None
     """What a launch request says of earlier runs itself; None is what the command says."""
     checkpoint_resume: bool | None = None

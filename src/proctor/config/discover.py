@@ -13,13 +13,11 @@ from typing import Any, cast
 
 from proctor.authoring.experiments import OWN_FIELDS, Experiment
 from proctor.authoring.project_files import ProjectFile, import_below
+from proctor.config.layers import NAME_FIELDS
 from proctor.errors import UsageError
 from proctor.model.secrets import is_secret_name
 
 FOLDER = "experiments"
-
-_ID_FIELDS = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
-"""Fields that may be written as one word, by the name of what the word is."""
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
@@ -156,8 +154,8 @@ def _leaves(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in fields.items():
         if name in (*OWN_FIELDS, "tags", "labels"):
             continue
-        if name in _ID_FIELDS and isinstance(value, str):
-            yield (name, _ID_FIELDS[name]), value
+        if name in NAME_FIELDS and isinstance(value, str):
+            yield (name, NAME_FIELDS[name]), value
         else:
             yield from _inside((name,), value)
 
@@ -174,4 +172,4 @@ def _inside(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 def _word(path: tuple[str, ...], value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool | None) else str(value)
     text = "".join("-" if char in _SEPARATORS or char.isspace() or not char.isprintable() else char for char in text)
-    return text if _ID_FIELDS.get(path[0]) == path[-1] else f"{path[-1]}={text}"
+    return text if NAME_FIELDS.get(path[0]) == path[-1] else f"{path[-1]}={text}"

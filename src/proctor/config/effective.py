@@ -15,15 +15,12 @@ from proctor.config.problems import ConfigErrors
 from proctor.config.project import TABLES, Project
 from proctor.config.project_schema import ProjectConfig
 from proctor.config.scalars import Refused, Substituted, is_name
-from proctor.config.schema import SECTIONS, ExperimentConfig
+from proctor.config.schema import OF_EXECUTION, SECTIONS, ExperimentConfig
 from proctor.config.settle import inside, settle
 from proctor.model.secrets import is_secret_name
 
 REDACTED = "[redacted]"
 NOT_SET = "[refers to a variable that is not set]"
-
-OF_EXECUTION = SECTIONS["execution"].model_fields.keys() & ExperimentConfig.model_fields.keys()
-"""Fields of an experiment that `execution` has for those that say nothing of them."""
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
 
@@ -51,7 +48,7 @@ def effective(project: Project) -> list[Effective]:
         rows += _of_section(name, config, section)
     rows += _of_experiments(project, rows)
     for table in TABLES.values():
-        entries = layered(layer.below(table) for layer in project.layers)
+        entries = project.table(table)
         annotation = ProjectConfig.model_fields[table].annotation
         rows += _leaves((table,), entries.tree, entries, annotation, skip=1)
     return rows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from proctor.config.assignments import FREE
 from proctor.config.project_schema import ProjectConfig
 from proctor.config.schema import SECTIONS, ExperimentConfig
 from proctor.config.settle import inside, model_in
@@ -35,7 +36,7 @@ def explain(name: str) -> list[Explained]:
     known = {one.path: one for one in fields()}
     if name in known:
         return [known[name]]
-    within = _inside(name)
+    within = _inside(name, known)
     if within is not None:
         return [known[within]]
     named = [one for path, one in known.items() if path.rpartition(".")[2] == name or path.startswith(f"{name}.")]
@@ -46,20 +47,16 @@ def explain(name: str) -> list[Explained]:
     raise UsageError(f"unknown field `{name}`{middle}", hint="`proctor config show` lists all that have a value")
 
 
-def _inside(name: str) -> str | None:
+def _inside(name: str, known: Container[str]) -> str | None:
     """Return the path that explains what is inside of a mapping or a table: `models.gpt.id` as `models.NAME.id`."""
     parts = name.split(".")
-    known = {one.path for one in fields()}
     if len(parts) > 1 and parts[0] in TABLE_KEYS:
         parts[1] = TABLE_KEYS[parts[0]]
     for length in range(len(parts), 1, -1):
         path = ".".join(parts[:length])
-        if path in known and (length == len(parts) or path.rpartition(".")[2] in _FREE):
+        if path in known and (length == len(parts) or path.rpartition(".")[2] in FREE):
             return path
     return None
-
-
-_FREE = {"params", "flags", "labels", "env", "provider_limits", "env_open_qps"}
 
 
 def fields() -> Iterator[Explained]:
@@ -74,9 +71,12 @@ def fields() -> Iterator[Explained]:
 
 
 def _of(schema: type[BaseModel], prefix: str, *, of_experiment: bool) -> Iterator[Explained]:
+    whole: dict[str, Any] = schema.model_json_schema()
+    definitions: dict[str, Any] = whole.get("$defs", {})
     for name, field in schema.model_fields.items():
         path = f"{prefix}.{name}" if prefix else name
-        yield Explained(path, field.description or "", takes(schema, name), _default(field), of_experiment)
+        takes = _words(whole["properties"][name], definitions)
+        yield Explained(path, field.description or "", takes, _default(field), of_experiment)
         below = model_in(field.annotation)
         if below is not None:
             yield from _of(below, path, of_experiment=of_experiment)
@@ -91,19 +91,13 @@ def _default(field: FieldInfo) -> str:
     return json.dumps(default, default=list)
 
 
-def takes(schema: type[BaseModel], name: str) -> str:
-    """Return in words what a field takes."""
-    whole: dict[str, Any] = schema.model_json_schema()
-    definitions: dict[str, Any] = whole.get("$defs", {})
-    return _words(whole["properties"][name], definitions)
-
-
 _PLAIN = {
     "string": "text", "boolean": "true or false", "null": "null", "integer": "a whole number", "number": "a number",
 }  # fmt: skip
 
 
 def _words(part: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Return in words what a field takes, by its part of a schema."""
     if "$ref" in part:
         found = definitions[str(part["$ref"]).rpartition("/")[2]]
         return f"a section: {', '.join(found.get('properties', {}))}"

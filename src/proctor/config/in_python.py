@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, cast
 
 from proctor.authoring.experiments import HOOKS, OWN_FIELDS, Experiment
 from proctor.authoring.hooks import hook_path
-from proctor.config.layers import Layer, Level, Source
+from proctor.config.layers import Layer, Level, Source, plain_value
 from proctor.config.problems import Collected
 from proctor.errors import NothingToRun, UsageError, describe, nearest
 from proctor.model.secrets import is_secret_name
@@ -31,10 +31,8 @@ class InPython:
 
     layer: Layer
     hooks: Mapping[str, Callable[..., Any]]
-    """The functions among its hooks, by field; in the layer stand their paths."""
+    """The functions among its hooks, by their paths, which stand in the layer."""
     choose: Choose | None
-    tags: tuple[str, ...]
-    labels: Mapping[str, str]
 
 
 def in_python(experiment: Experiment, project: Path) -> InPython:
@@ -46,27 +44,24 @@ def in_python(experiment: Experiment, project: Path) -> InPython:
         with wrong.gather():
             if name in HOOKS and callable(value):
                 tree[name] = _path_of(experiment, name, value, project)
-                hooks[name] = value
-            elif name not in (*OWN_FIELDS, "tags", "labels"):
-                tree[name] = _plain(value)
+                hooks[tree[name]] = value
+            elif name == "tags":
+                tree[name] = list(_texts(experiment, name, value))
+            elif name == "labels":
+                tree[name] = _labels(experiment, value)
+            elif name not in OWN_FIELDS:
+                tree[name] = plain_value(value)
                 _check_plain(experiment, tree[name], (name,))
     if isinstance(tree["benchmark"], dict):
         tree["benchmark"] = {"id": EVALS, **tree["benchmark"]}
-    tags: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
     choose: Choose | None = None
-    with wrong.gather():
-        tags = _texts(experiment, "tags", experiment.fields.get("tags", ()))
-    with wrong.gather():
-        labels = _labels(experiment)
     with wrong.gather():
         choose = _choice(experiment)
     wrong.raise_any()
-    tree |= {name: value for name, value in (("tags", list(tags)), ("labels", dict(labels))) if value}
     file = experiment.place().rpartition(":")[0]
     line = experiment.site.line
     layer = Layer(Source(Level.DECLARED, file, line), tree, {(): line, **experiment.site.lines})
-    return InPython(layer, hooks, choose, tags, labels)
+    return InPython(layer, hooks, choose)
 
 
 def _path_of(experiment: Experiment, name: str, function: Callable[..., Any], project: Path) -> str:
@@ -74,15 +69,6 @@ def _path_of(experiment: Experiment, name: str, function: Callable[..., Any], pr
         return hook_path(function, project)
     except UsageError as error:
         raise experiment.error(f"{name}: {error.message}", name, hint=error.hint) from None
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as a file would hold it: mappings as dicts, sequences as lists, paths as texts."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in cast("Sequence[Any]", value)]
-    return str(value) if isinstance(value, PurePath) else value
 
 
 def _check_plain(experiment: Experiment, value: Any, path: tuple[str | int, ...]) -> None:
@@ -126,8 +112,7 @@ def _texts(experiment: Experiment, name: str, given: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _labels(experiment: Experiment) -> Mapping[str, str]:
-    given: Any = experiment.fields.get("labels", {})
+def _labels(experiment: Experiment, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise experiment.error(f"`labels` must be texts by name, not {type(given).__name__}", "labels")
     labels = dict(cast("Mapping[Any, Any]", given))

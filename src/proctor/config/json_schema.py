@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from proctor.config.layers import NAME_FIELDS
 from proctor.config.project_schema import ProjectConfig
 from proctor.config.schema import ExecutionConfig, ExperimentConfig, RuntimeConfig
 
@@ -16,7 +17,6 @@ _REFERENCE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^{}]*
 _NAME = {"type": "string", "minLength": 1}
 
 _NOTES = {"^x-": True}
-_SHORT = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
 
 
 def project_schema() -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def _short(name: str, field: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part of an experiment, which may be given by name alone, and may lack its name over defaults."""
-    if name not in _SHORT:
+    if name not in NAME_FIELDS:
         return dict(field)
     return {"anyOf": [{"type": "string"}, {key: value for key, value in field.items() if key != "default"}]}
 

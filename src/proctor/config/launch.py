@@ -16,11 +16,9 @@ from pydantic import BaseModel
 
 from proctor.config.declare import with_names
 from proctor.config.launch_parts import (
-    BOTH,
     HINT,
     OF_REQUEST,
     TOP,
-    Parts,
     kind_of,
     lifted,
     name_fault,
@@ -31,12 +29,12 @@ from proctor.config.launch_parts import (
     top_fault,
     without_notes,
 )
-from proctor.config.layers import FieldPath, Layer, Level, Source, Tree
+from proctor.config.layers import FieldPath, Layer, Level, Parts, Source, Tree
 from proctor.config.load import check
 from proctor.config.matrix import expand
-from proctor.config.problems import Problem
+from proctor.config.problems import Problem, line_of
 from proctor.config.scalars import Refused, holds_variable
-from proctor.config.schema import SECTIONS, ExecutionConfig, ExperimentConfig, RuntimeConfig
+from proctor.config.schema import OF_EXECUTION, SECTIONS, ExecutionConfig, ExperimentConfig, RuntimeConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class _Reading:
         requests = [*self._requests(), *self._of_matrices(defaults)]
         if not self.problems and not requests:
             self._say((), "it has no `requests` and no `matrix`: there is nothing to launch")
-        problems = sorted(self.problems, key=lambda problem: (problem.source and problem.source.line) or 0)
+        problems = sorted(self.problems, key=line_of)
         return Launch(execution, runtime, tuple(requests) if sound else (), tuple(problems))
 
     # ------------------------------------------------------------------------------------------- the whole invocation
@@ -189,7 +187,7 @@ class _Reading:
             if inner is not None and not isinstance(inner, Mapping):
                 self._say((*path, section), f"`{section}` must be a mapping, not {kind_of(inner)}", layer, (section,))
         execution = layer.below("execution")
-        for key in (key for key in BOTH if key in execution.tree and key in layer.tree):
+        for key in (key for key in OF_EXECUTION if key in execution.tree and key in layer.tree):
             text = f"`{key}` is there twice, also at {layer.source_of((key,))}"
             self._say((*path, "execution", key), text, layer, ("execution", key))
         self._no_concurrency((*path, "execution"), layer, execution, ("execution",))

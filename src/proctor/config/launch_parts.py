@@ -7,19 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from proctor.config.layers import FieldPath, Layer, Level, Tree
+from proctor.config.layers import Layer
 from proctor.config.problems import SCHEMA_HINT
 from proctor.config.scalars import holds_variable
-from proctor.config.schema import ExecutionConfig, ExperimentConfig, RuntimeConfig
+from proctor.config.schema import OF_EXECUTION, ExperimentConfig, RuntimeConfig
 from proctor.errors import nearest
 
 TOP = ("task_concurrency", "execution", "runtime", "defaults", "requests", "matrix")
 
 OF_REQUEST = ("execution", "runtime")
 """Sections that a request, or the defaults, may hold beside the fields of an experiment."""
-
-BOTH = tuple(name for name in ExecutionConfig.model_fields if name in ExperimentConfig.model_fields)
-"""Fields that `execution` has for experiments that say nothing of them."""
 
 RUNTIME_OF_REQUEST = ("reuse", "checkpoint_resume")
 """What a request may say itself about how it runs; everything else is of the whole invocation."""
@@ -44,24 +41,6 @@ def without_notes(layer: Layer) -> Layer:
         return {key: cleaned(inner, depth - 1) for key, inner in kept if not str(key).startswith(NOTE)}
 
     return replace(layer, tree=cleaned(layer.tree, 2))
-
-
-class Parts:
-    """Takes a file apart; to find the lines of one request, those of all others are not looked at."""
-
-    def __init__(self, file: Layer) -> None:
-        self._file = file
-        self._lines: dict[FieldPath, dict[FieldPath, int]] = {}
-        for path, line in file.lines.items():
-            for length in range(1, min(len(path), 2) + 1):
-                self._lines.setdefault(path[:length], {})[path[length:]] = line
-
-    def at(self, path: FieldPath, level: Level) -> Layer:
-        """Return what is at a path, of one or two steps, as a layer of its own."""
-        tree: Any = self._file.tree
-        for key in path:
-            tree = tree[key]
-        return Layer(replace(self._file.source, level=level), cast("Tree", tree), self._lines.get(path, {}))
 
 
 def only_fields(layer: Layer) -> Layer:
@@ -108,7 +87,7 @@ def lifted(layer: Layer) -> Layer:
     So what a request says is stronger than what the defaults say, in whichever of the two places either says it.
     """
     section = layer.below("execution")
-    up = {key: value for key, value in section.tree.items() if key in BOTH and key not in layer.tree}
+    up = {key: value for key, value in section.tree.items() if key in OF_EXECUTION and key not in layer.tree}
     if not up:
         return layer
     rest = {key: value for key, value in section.tree.items() if key not in up}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from pathlib import PurePath
 from typing import Any, cast
 
 Tree = dict[str, Any]
@@ -12,6 +13,9 @@ Tree = dict[str, Any]
 
 FieldPath = tuple[str | int, ...]
 """The way to a value in a tree; a number is a place in a list."""
+
+NAME_FIELDS: Mapping[str, str] = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
+"""The parts of an experiment that may be given by name alone, and the field that the name is of."""
 
 
 class Level(IntEnum):
@@ -75,6 +79,31 @@ class Layer:
         return Layer(self.source, cast("Tree", tree) if isinstance(tree, Mapping) else {}, lines)
 
 
+class Parts:
+    """Takes a file apart; to find the lines of one part, those of all others are not looked at."""
+
+    def __init__(self, file: Layer) -> None:
+        self._file = file
+        self._lines: dict[FieldPath, dict[FieldPath, int]] = {}
+        for path, line in file.lines.items():
+            for length in range(1, min(len(path), 2) + 1):
+                self._lines.setdefault(path[:length], {})[path[length:]] = line
+
+    def at(self, path: FieldPath, level: Level | None = None) -> Layer:
+        """Return what is at a path, of one or two steps, as a layer of its own; it sets nothing where no mapping is.
+
+        It is of the level of the file, or of another.
+        """
+        tree: Any = self._file.tree
+        for key in path:
+            if isinstance(tree, Mapping):
+                tree = cast("Mapping[Any, Any]", tree).get(key)
+            else:
+                tree = cast("list[Any]", tree)[int(key)] if isinstance(tree, list) else None
+        source = self._file.source if level is None else replace(self._file.source, level=level)
+        return Layer(source, cast("Tree", tree) if isinstance(tree, Mapping) else {}, self._lines.get(path, {}))
+
+
 @dataclass(frozen=True, slots=True)
 class Layered:
     """Layers merged into one tree, mappings key by key; `layers` are weakest first."""
@@ -110,6 +139,15 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
         both = isinstance(below, dict) and isinstance(value, dict)
         merged[key] = merge(cast("Tree", below), cast("Tree", value)) if both else value
     return merged
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as a file would hold it: mappings as dicts, sequences as lists, paths as texts."""
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in cast("Sequence[Any]", value)]
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def layered(layers: Iterable[Layer]) -> Layered:

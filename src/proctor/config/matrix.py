@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from proctor.config.layers import FieldPath, Layer, Tree, merge
+from proctor.config.layers import NAME_FIELDS, FieldPath, Layer, Tree, merge
 from proctor.config.scalars import holds_variable, is_name
 
 REQUESTS_AT_MOST = 10_000
@@ -20,9 +20,6 @@ REQUESTS_AT_MOST = 10_000
 
 PLAIN_LISTS = frozenset({"retry_pattern_list", "artifacts", "tags"})
 """Fields whose value is a list: they are an axis only as a list of lists."""
-
-COMPONENTS: Mapping[str, str] = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
-"""Fields that may be written as one word, by the name of what the word is."""
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -120,8 +117,8 @@ def _value(path: str, request: Mapping[str, Any]) -> str:
         if not isinstance(found, Mapping) or key not in found:
             raise LookupError(f"`name`: a request has no field `{path}` that {{{path}}} could stand for")
         found = cast("Mapping[str, Any]", found)[key]
-    if isinstance(found, Mapping) and keys[-1] in COMPONENTS:
-        found = cast("Mapping[str, Any]", found).get(COMPONENTS[keys[-1]])
+    if isinstance(found, Mapping) and keys[-1] in NAME_FIELDS:
+        found = cast("Mapping[str, Any]", found).get(NAME_FIELDS[keys[-1]])
     if holds_variable(cast("object", found)) and not is_name(tuple(keys)):
         raise LookupError(f"`name`: `{path}` holds the value of a variable, which is written nowhere: leave it out")
     if found is None or isinstance(found, Mapping | list):
@@ -136,7 +133,7 @@ def _plain(value: Any) -> str:
 def _word(axis: str, value: Any) -> str:
     """Return a value of an axis in a few words."""
     if isinstance(value, Mapping):
-        value = cast("Mapping[str, Any]", value).get(COMPONENTS.get(axis, "id"), "a mapping")
+        value = cast("Mapping[str, Any]", value).get(NAME_FIELDS.get(axis, "id"), "a mapping")
     return "a list" if isinstance(value, list) else _plain(value)
 
 

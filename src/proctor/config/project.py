@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from proctor.config.layers import Layer, Layered, Level, Source, Tree, layered
+from proctor.config.layers import Layer, Layered, Level, Parts, Source, Tree, layered
 from proctor.config.load import check
 from proctor.config.problems import ConfigErrors, Problem, line_of
 from proctor.config.project_schema import PROJECT_PLACES, ProjectConfig
-from proctor.config.scalars import substituted_in
+from proctor.config.scalars import hidden_in, substituted_in
 from proctor.errors import UsageError
 from proctor.model.project import PROJECT_FILE, project_above
 
@@ -35,7 +36,7 @@ def _no_environ() -> dict[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Project:
     """Where a command is given, and what holds for every experiment there, as layers."""
 
@@ -50,36 +51,18 @@ class Project:
     typed_sections: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict[str, tuple[Layer, ...]])
     """Layers of the sections `execution` and `runtime`, from `--set` and options."""
 
-    @property
-    def models(self) -> Layered:
-        """Models by their names."""
-        return self._table("models")
-
-    @property
-    def benchmarks(self) -> Layered:
-        """Defaults by benchmark."""
-        return self._table("benchmarks")
-
-    @property
-    def harnesses(self) -> Layered:
-        """Defaults by harness."""
-        return self._table("harnesses")
-
-    @property
-    def environments(self) -> Layered:
-        """Defaults by provider."""
-        return self._table("environments")
-
-    def _table(self, section: str) -> Layered:
-        return layered(layer.below(section) for layer in self.layers)
+    def table(self, section: str) -> Layered:
+        """Return what the files say in one of `TABLES`, such as `models`: entries by their names."""
+        return layered(self._at(section))
 
     def defaults(self, part: str, name: str) -> list[Layer]:
         """Return what the files say of a benchmark, harness, model or provider of that name."""
-        return [layer.below(TABLES[part], name) for layer in self.layers if name in layer.below(TABLES[part]).tree]
+        table = TABLES[part]
+        return [parts.at((table, name)) for parts in self._parts if name in parts.at((table,)).tree]
 
     def section(self, name: str, given: Sequence[Layer] = ()) -> Layered:
         """Return `execution` or `runtime` as it is in force, with `given` between the files and what was typed."""
-        return layered([*(layer.below(name) for layer in self.layers), *given, *self.typed_sections.get(name, ())])
+        return layered([*self._at(name), *given, *self.typed_sections.get(name, ())])
 
     def with_typed(self, fields: Sequence[Layer], sections: Mapping[str, Sequence[Layer]]) -> Project:
         """Return the project with what was typed for a command."""
@@ -91,6 +74,18 @@ class Project:
     def secrets(self) -> set[str]:
         """The values of all variables that the files refer to."""
         return set(substituted_in([layer.tree for layer in self.layers]))
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The values of those that are not to be shown: all but the ones in names."""
+        return frozenset(hidden_in([layer.tree for layer in self.layers]))
+
+    @cached_property
+    def _parts(self) -> tuple[Parts, ...]:
+        return tuple(map(Parts, self.layers))
+
+    def _at(self, section: str) -> list[Layer]:
+        return [parts.at((section,)) for parts in self._parts]
 
 
 def load_project(start: Path, config_files: Sequence[Path], environ: Mapping[str, str]) -> Project:

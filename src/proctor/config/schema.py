@@ -214,5 +214,8 @@ class RuntimeConfig(Config):
     """Images that are built at once; not supported yet, as none is built."""
 
 
+OF_EXECUTION = tuple(name for name in ExecutionConfig.model_fields if name in ExperimentConfig.model_fields)
+"""Fields of an experiment that `execution` has for those that say nothing of them."""
+
 SECTIONS: dict[str, type[Config]] = {"execution": ExecutionConfig, "runtime": RuntimeConfig}
 """Top-level sections that `--set` addresses by name; every other first word is a field of the experiment."""

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from proctor.core.build import Builder
 from proctor.core.durations import Median
 from proctor.core.flight import Attempt
-from proctor.core.gates import Demand, GateLimits, GateView, demand_of
+from proctor.core.gates import GateLimits, GateView, demand_of
 from proctor.core.held import Moment
 from proctor.core.lanes import Lane
 from proctor.core.lifecycle import State
-from proctor.core.order import READY
 from proctor.core.parts import Part
 from proctor.core.run import OPEN, Run, Stage
 from proctor.core.schedule import ExperimentPlan
@@ -53,15 +52,10 @@ class ExperimentView(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The books at one moment, never changing afterwards.
-
-    `waiting` counts queued slots by the one gate that blocks them, the first in the order global, experiment,
-    provider, model, host, then open rate, setup, budget, lane, same task; the numbers add up to all that are queued.
-    """
+    """The books at one moment, never changing afterwards."""
 
     gates: tuple[GateView, ...]
     experiments: tuple[ExperimentView, ...]
-    waiting: Mapping[str, int]
 
 
 class Books:
@@ -191,23 +185,4 @@ class Books:
             )
             for run in self.runs
         )  # fmt: skip
-        waiting: Counter[str] = Counter()
-        for run in self.runs:
-            for part in run.parts:
-                if part.slots.remaining:
-                    waiting[self._blocker(run, part)] += part.slots.remaining
-        return Snapshot(self.gates.snapshot(), experiments, dict(waiting))
-
-    def _blocker(self, run: Run, part: Part) -> str:
-        lane = part.lanes is not None and bool(part.lanes.idle)
-        demand: Demand = part.start.demand if lane else demand_of((*part.start.demand, *part.box, *run.own))
-        if run.stage is not Stage.OPEN:
-            return "lease" if run.stage in (Stage.WAITING, Stage.LEASING) else "setup"
-        blocker = self.gates.blocker(demand)
-        if blocker is not None:
-            return blocker
-        if not run.budget.allows():
-            return "budget"
-        if part.lanes is not None and not lane and not part.lanes.may_open():
-            return "lane"
-        return "start" if part.slots.head(READY, run.fallback) is not None else "same task"
+        return Snapshot(self.gates.snapshot(), experiments)

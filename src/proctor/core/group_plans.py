@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from proctor.core.schedule import GroupPlan, OnUnavailable
 from proctor.errors import UsageError
 from proctor.model.spec import EnvironmentSpec, Experiment, Task
+
+_others_of = attrgetter(*(field.name for field in fields(EnvironmentSpec) if field.name != "env"))
+"""Returns all fields but the variables, which cannot be hashed as they are."""
 
 
 def group_plans(
@@ -63,9 +68,19 @@ def environment_numbers(tasks: Sequence[Task], own: EnvironmentSpec) -> tuple[in
     if all(task.environment is None for task in tasks):
         return ()
     numbers: dict[object, int] = {}
+    by_object: dict[int, int] = {}  # many tasks share one object, which is looked at once
     found: list[int] = []
     for task in tasks:
         one = task.environment or own
-        key = (one.provider, one.image, tuple(sorted(one.env.items())), one.resources, one.network)
-        found.append(numbers.setdefault(key, len(numbers)))
+        number = by_object.get(id(one))
+        if number is None:
+            number = by_object[id(one)] = numbers.setdefault(_physical(one, own), len(numbers))
+        found.append(number)
     return tuple(found) if len(numbers) > 1 else ()
+
+
+def _physical(one: EnvironmentSpec, own: EnvironmentSpec) -> object:
+    """Return what is equal for equal environments: every field counts, so that none can be forgotten."""
+    if own.proxy and not one.proxy:  # an experiment that passes the proxy passes it to all of its sandboxes
+        one = replace(one, proxy=True)
+    return (*_others_of(one), *sorted(one.env.items()))

@@ -24,14 +24,13 @@ class Slots:
     free. With early exit a task with an attempt in flight is speculative (E3).
     """
 
-    __slots__ = ("_early_exit", "_leaves_out", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted",
+    __slots__ = ("_leaves_out", "_longest", "_longest_cursor", "_pools", "_serial", "_sorted",
                  "_table", "count", "known", "remaining", "tasks", "unknown", "version")  # fmt: skip
 
     def __init__(self, table: TaskTable, tasks: Sequence[int], *, serial: bool, early_exit: bool) -> None:
         self._table = table
         self.tasks = tasks
         self._serial = serial
-        self._early_exit = early_exit
         self._leaves_out = serial or early_exit
         """Whether a task with an attempt in flight is not READY, so that those in flight have to be counted."""
         expected = table.expected

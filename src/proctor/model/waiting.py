@@ -58,3 +58,14 @@ class Waiting(NamedTuple):
     slots: int
     held: int | None = None
     limit: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The gate as one text, such as `provider docker` or `lane`: what is kept of it beside a number."""
+        return f"{self.gate} {self.name}" if self.name else self.gate.value
+
+
+def gate_of(key: str) -> Gate | None:
+    """Return which gate a `Waiting.key` is of; None where it is of no known one."""
+    kinds = [gate for gate in Gate if key == gate or key.startswith(f"{gate} ")]
+    return max(kinds, key=len, default=None)

@@ -61,7 +61,12 @@ class Page:
     @property
     def going(self) -> bool:
         """Whether there is anything left to wait for."""
-        return any(view.counts.queued or view.in_flight for view in self.views.values())
+        return any(view.queued or view.in_flight for view in self.views.values())
+
+    @property
+    def queued(self) -> int:
+        """How many slots of all experiments are queued."""
+        return sum(view.queued for view in self.views.values())
 
     @property
     def counts(self) -> Counts:
@@ -87,12 +92,14 @@ def frame(page: Page, look: Look) -> list[Line]:
     """Return the lines of the panel, at most `look.height` of them, none wider than `look.width`."""
     width, most = max(1, look.width), max(1, look.height)
     wrap = partial(wrapped, width=width, separator=look.say(SEPARATOR), ellipsis=look.say("…"))
-    health = health_items(page.health) if page.going else []
+    going, issues = page.going, _issues(page)
+    health = health_items(page.health) if going else []
+    right = _right(page, look, going=going)
     blocks: dict[str, list[Line]] = {
-        "counts": wrap("", [((look.say(part), style),) for part, style in _counts(page)], right=_right(page, look)),
+        "counts": wrap("", [((look.say(part), style),) for part, style in _counts(page)], right=right),
         "plan": wrap("PLAN", _items(_plan(page), look)) if page.plan else [],
-        "waiting": wrap("WAITING", _items(_waiting(page), look)) if page.counts.queued else [],
-        "issues": wrap("ISSUES", _items(_issues(page), look)) if _issues(page) else [],
+        "waiting": wrap("WAITING", _items(_waiting(page), look)) if page.queued else [],
+        "issues": wrap("ISSUES", _items(issues, look)) if issues else [],
         "health": wrap("HEALTH", _items(health, look)) if health else [],
     }
     reserved = min(FEWEST_ROWS, sum(len(view.in_flight) for view in page.views.values()), most // 2)
@@ -145,14 +152,14 @@ def _counts(page: Page) -> list[tuple[str, str]]:
     return [(text, name if count else "faint") for name, count, text in parts]
 
 
-def _right(page: Page, look: Look) -> Line:
+def _right(page: Page, look: Look, *, going: bool) -> Line:
     """Return what stands at the right of the counts: the cost so far, and when it will end."""
     words: list[str] = []
     views = page.views.values()
     if any(view.usage.calls or view.grader_usage.calls for view in views):
         costs = [total_cost(view) for view in views]
         words.append(money(None if None in costs else sum(cost or 0.0 for cost in costs)))
-    if page.going and page.estimate is not None and page.estimate.seconds_left is not None:
+    if going and page.estimate is not None and page.estimate.seconds_left is not None:
         words.append(f"eta {briefly(page.estimate.seconds_left)}")
     return ((look.say("   ".join(words)), "cost"),) if words else ()
 
@@ -164,7 +171,7 @@ def _plan(page: Page) -> list[str]:
 
 def _waiting(page: Page) -> list[str]:
     if page.waiting is None:
-        return [f"{page.counts.queued:,} queued"]
+        return [f"{page.queued:,} queued"]
     waiting = settled(page.waiting, page.views)
     return waiting_items(waiting, since=waits_since(page.views), holders=page.holders, now=page.now)
 

@@ -30,6 +30,14 @@ HEARTBEAT_SECONDS = 30.0
 """A line with the counts is printed when nothing else was for this long."""
 
 
+_SAID: frozenset[type[Event]] = frozenset(
+    {
+        AttemptSealed, TryStarted, IssueRaised, LeaseRefused, TeardownEnded, LaneClosed, DispatchStopped, Interrupted,
+    }
+)  # fmt: skip
+"""The events of which `PlainText.line` may say something; most are of other types."""
+
+
 class Writes(Protocol):
     """A text stream, as far as a report needs one."""
 
@@ -138,6 +146,8 @@ class PlainText:
 
     def line(self, experiment: str, event: Event) -> str | None:  # noqa: PLR0911 - one sentence per event
         """Return what there is to say of an event, if anything."""
+        if type(event) not in _SAID:
+            return None
         view = self._views[experiment]
         match event:
             case AttemptSealed(_, task, ordinal, verdict):

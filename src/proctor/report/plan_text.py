@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from proctor.report.columns import table
 from proctor.report.plan_page import GateInForce, PlannedExperiment, PlanPage, Prediction, Quantiles, SlotLine
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
@@ -33,7 +34,7 @@ def plan_lines(page: PlanPage, shown: Iterable[SlotLine], *, hidden: int) -> Ite
             yield from _experiment_lines(one, several=several)
     yield ""
     yield "limits in force"
-    yield from _columns([(gate.name, gate.limit, _scope(gate)) for gate in page.gates])
+    yield from table([(gate.name, gate.limit, _scope(gate)) for gate in page.gates], "  ")
     yield ""
     yield "slots"
     for slot in shown:
@@ -66,7 +67,7 @@ def _experiment_table(experiments: Sequence[PlannedExperiment]) -> Iterator[str]
         )
         for one in experiments
     ]
-    yield from _columns(rows)
+    yield from table(rows, "  ")
 
 
 def _experiment_lines(one: PlannedExperiment, *, several: bool) -> Iterator[str]:
@@ -94,14 +95,6 @@ def _scope(gate: GateInForce) -> str:
     return f"{printable(gate.scope)} ({gate.source})" if gate.source else printable(gate.scope)
 
 
-def _columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> Iterator[str]:
-    """Yield rows with their columns below each other; the last is as long as it is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield indent + "  ".join(cells).rstrip()
-
-
 def _prediction_lines(page: PlanPage) -> Iterator[str]:
     if len(page.predictions) > 1:
         yield from _table(page.predictions)
@@ -110,7 +103,7 @@ def _prediction_lines(page: PlanPage) -> Iterator[str]:
         rows = [("expected wall time", _time(one)), ("expected cost", _cost(one))]
         if one.attempts is not None and one.attempts.p10 < page.slots:
             rows.append(("expected attempts", f"{_spread(one.attempts, _count)} of {plural(page.slots, 'slot')}"))
-        yield from _columns(rows, indent="")
+        yield from table(rows)
     if page.predictions[0].seconds is not None:
         yield from (f"  {line}" for line in _grounds(page))
 
@@ -145,16 +138,16 @@ def _table(predictions: Sequence[Prediction]) -> Iterator[str]:
         yield f"expected wall time and cost: {NEVER_RUN}; rounds if all attempts last equally long:"
         rows = [("task concurrency", "rounds", "at once")]
         rows += [(f"{one.task_concurrency:,}", f"{one.rounds:,}", f"{one.at_once:,}") for one in predictions]
-        yield from _columns(rows)
+        yield from table(rows, "  ")
         return
     yield "expected wall time and cost by task concurrency"
-    table = [("task concurrency", "wall time", "in 8 of 10 cases", "cost", "at once")]
+    rows = [("task concurrency", "wall time", "in 8 of 10 cases", "cost", "at once")]
     for one in predictions:
         if one.seconds is not None:
             between = f"{duration(one.seconds.p10)} to {duration(one.seconds.p90)}"
             cost = money(one.cost_usd.p50) if one.cost_usd is not None else "unknown"
-            table.append((f"{one.task_concurrency:,}", duration(one.seconds.p50), between, cost, f"{one.at_once:,}"))
-    yield from _columns(table)
+            rows.append((f"{one.task_concurrency:,}", duration(one.seconds.p50), between, cost, f"{one.at_once:,}"))
+    yield from table(rows, "  ")
 
 
 def _grounds(page: PlanPage) -> Iterator[str]:

@@ -113,6 +113,11 @@ class Tallies:
         return sum(flight.ended for flight in self.in_flight.values())
 
     @property
+    def queued(self) -> int:
+        """How many slots are neither in flight nor final."""
+        return self.total - len(self.in_flight) - self.final
+
+    @property
     def sealed(self) -> int:
         """How many attempts that were made here are final."""
         return self.verdicts.total()
@@ -128,11 +133,10 @@ class Tallies:
         return self._counts(self.verdicts - self.retried)
 
     def _counts(self, verdicts: Counter[Verdict]) -> Counts:
-        running = len(self.in_flight)
         return Counts(
             total=self.total - self.sealed + verdicts.total(),
-            running=running,
-            queued=self.total - running - self.final,
+            running=len(self.in_flight),
+            queued=self.queued,
             passed=verdicts[Verdict.PASSED],
             failed=verdicts[Verdict.FAILED],
             errored=verdicts[Verdict.ERRORED],

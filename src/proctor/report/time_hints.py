@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from proctor.model.attempt import Phase
-from proctor.model.waiting import Gate
+from proctor.model.waiting import Gate, gate_of
 from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, OTHER, WAITING
 from proctor.report.wording import SEPARATOR, duration, printable
 
@@ -55,9 +55,8 @@ def hint_of(part: str) -> str | None:
     """Return what to do where most of the time went into `part`; None where nothing is known to help."""
     if not part.startswith(WAITING):
         return _HINTS.get(part)
-    waited = part.removeprefix(WAITING)
-    kinds = [gate for gate in Gate if waited == gate or waited.startswith(f"{gate} ")]
-    return _WAITS.get(max(kinds, key=len)) if kinds else None
+    gate = gate_of(part.removeprefix(WAITING))
+    return None if gate is None else _WAITS.get(gate)
 
 
 def hint_of_agent(longest: tuple[str, float] | None, wall_seconds: float, *, repeated: bool) -> str:

@@ -110,11 +110,6 @@ class TimeSpent:
         ordered = sorted(self.measured.items(), key=lambda each: -each[1])
         return {f"{WAITING}{gate}": seconds * share for gate, seconds in ordered}
 
-    @property
-    def total(self) -> float:
-        """All slot-seconds: the sum of the parts."""
-        return sum(self.parts.values())
-
 
 def together(times: Sequence[TimeSpent]) -> dict[str, float]:
     """Return the parts of several runs, added up."""

@@ -36,7 +36,7 @@ def settled(waiting: Sequence[Waiting], views: Mapping[str, RunView]) -> list[Wa
 
     The scheduler is ahead of what is shown: what it has started or given up meanwhile is `just decided`.
     """
-    left = {name: view.counts.queued for name, view in views.items()}
+    left = {name: view.queued for name, view in views.items()}
     found: list[Waiting] = []
     for each in waiting:
         slots = min(each.slots, left.get(each.experiment, 0))

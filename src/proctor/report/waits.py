@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from proctor.model.events import AttemptSealed, BackoffStarted, Event, TryEnded, TryStarted
 from proctor.model.ids import AttemptId
@@ -24,13 +24,12 @@ class Waits:
         self._said: dict[tuple[str, str], float] = {}
 
     def begun(
-        self, batch: Iterable[tuple[str, Event, float]], views: Mapping[str, RunView]
+        self, batch: Sequence[tuple[str, Event, float]], views: Mapping[str, RunView]
     ) -> Iterator[tuple[str, bool]]:
         """Yield (sentence, loud) of each wait that begins with (experiment, event, moment), as the views know them.
 
         An attempt waits to be tried again where a try of it has ended and the attempt is not final.
         """
-        batch = list(batch)
         ends = [each for each in batch if type(each[1]) in _ENDS]  # few are, and of most attempts there is no more
         if not ends:
             return
@@ -63,7 +62,7 @@ def _asked_for(event: TryEnded) -> str:
     return f"; the server asks for {duration(seconds)}" if seconds else ""
 
 
-def _slot(view: RunView, attempt: AttemptId, batch: Iterable[tuple[str, Event, float]]) -> str:
+def _slot(view: RunView, attempt: AttemptId, batch: Sequence[tuple[str, Event, float]]) -> str:
     """Return the slot of an attempt. A view may be past it: then the batch itself says which it was."""
     flight = view.in_flight.get(attempt)
     if flight is not None:

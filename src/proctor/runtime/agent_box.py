@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from proctor.authoring.places import place_raised
+from proctor.authoring.places import place_of_traceback
+from proctor.authoring.project_files import known_projects
 from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Phase
 from proctor.plugins.api import AgentSandbox, Sandbox
@@ -109,8 +110,14 @@ async def _called(hook: SandboxHook, sandbox: AgentSandbox, code: str, what: str
     except Fault:
         raise
     except Exception as error:
-        place = place_raised(error)
+        place = _place_raised(error)
         raise Fault(code, f"{about}{f'{place}: ' if place else ''}{describe(error)}") from error
+
+
+def _place_raised(error: BaseException) -> str | None:
+    """Return file and line of the innermost call in any project of this process from which an exception came."""
+    places = (place_of_traceback(error.__traceback__, project) for project in sorted(known_projects()))
+    return next(filter(None, places), None)
 
 
 class _WithState:

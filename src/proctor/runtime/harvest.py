@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from proctor.authoring.recorded_checks import RECORD_NAME
+from proctor.authoring.recorded_checks import GRADER_NAME, RECORD_NAME
 from proctor.errors import Fault, SkipTask, boundary, go_on
 from proctor.model.attempt import GradingMode, Phase, issue_of
 from proctor.model.events import SavedFile, WorkCheckpointed
@@ -62,8 +62,7 @@ class Harvest:
         await self._from_sandbox(sandbox)
 
     async def _from_session(self, session: Session) -> None:
-        with boundary(Phase.COLLECT):
-            found: Any = await session.collect()
+        found: Any = await session.collect()
         go_on()
         if not isinstance(found, Collected):
             raise Fault("harness.crashed", f"the harness collected {type(found).__name__}, not a Collected")
@@ -113,7 +112,8 @@ class Harvest:
         if not self._files and not self._kept and (answer is None or not apart):
             # Nothing was produced; what was paid for is not to be paid again.
             return self._event(None, ()) if apart and self._notes.usage.calls else None
-        if not self._kept and not apart and not failed and set(self._files) == {RECORD_NAME}:
+        of_checks = self._job.grader.name == GRADER_NAME and set(self._files) == {RECORD_NAME}
+        if of_checks and not self._kept and not apart and not failed:
             return None  # the grade has all that is in it
         size = len(answer or "") + sum(map(len, self._files.values()))
         light = len(self._files) <= LIGHT_FILES and not self._kept and size <= LIGHT_CHARACTERS

@@ -35,11 +35,3 @@ def sandbox_of(made: Any) -> tuple[Sandbox, str]:
 def _missing(made: Any, names: Iterable[str]) -> str | None:
     missing = ", ".join(name for name in names if not hasattr(made, name))
     return f"it has no {missing}" if missing else None
-
-
-def name_of(sandbox: Sandbox) -> str:
-    """Return the provider's name for a sandbox that was opened, whatever has become of it."""
-    try:
-        return str(sandbox.id)
-    except BaseException as error:  # the name is a plugin's code
-        return f"<without a name: {type(error).__name__}>"

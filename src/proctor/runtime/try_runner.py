@@ -134,9 +134,9 @@ class TryRunner:
         lane = self._job.lane
         if lane is None or self._job.checkpoint is not None:  # a try that only grades does not touch it
             return True
-        if lane.sandbox is None or not lane.marked or retires(outcome, self._notes.issues):
+        if lane.box is None or not lane.marked or retires(outcome, self._notes.issues):
             return False
-        return await self._boxes.reset(lane.sandbox)
+        return await self._boxes.reset(lane.box)
 
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:

@@ -15,7 +15,7 @@ from proctor.runtime.backoff import Backoff
 from proctor.runtime.contexts import Patience
 from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
 from proctor.runtime.job import TryJob
-from proctor.runtime.made import name_of, sandbox_of
+from proctor.runtime.made import sandbox_of
 from proctor.runtime.notes import Notes
 from proctor.runtime.phases import Phases
 from proctor.runtime.shield import end_task, shielded
@@ -153,13 +153,13 @@ class TrySandboxes:
         if callable(getattr(made, "dispose", None)):
             await self._let_go(made, "dispose", "what the provider opened")
 
-    async def reset(self, sandbox: Sandbox) -> bool:
+    async def reset(self, box: AgentBox) -> bool:
         """Make the sandbox of a lane ready for another try; say whether it is.
 
         A cancellation ends it, and a hurry soon: the lane is going to dispose of the sandbox, which needs the time.
         """
         return await self._let_go(
-            sandbox, "reset", f"resetting sandbox {name_of(sandbox)}", COURTESY_SECONDS, CANCEL_GRACE_SECONDS
+            box.sandbox, "reset", f"resetting sandbox {box.name}", COURTESY_SECONDS, CANCEL_GRACE_SECONDS
         )
 
     async def _let_go(

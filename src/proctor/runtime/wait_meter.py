@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 
 from proctor.model.waiting import Gate, Waiting
 
-EVERY_SECONDS = 0.5
-"""It is looked at least so often, and again whenever a display wants to know."""
-
 LEAST_SECONDS = 0.001
 """What is shorter is not noted."""
 
@@ -42,6 +39,5 @@ class WaitMeter:
             return
         before, waiting = self._last
         for each in waiting:
-            gate = f"{each.gate} {each.name}" if each.name else each.gate.value
-            waited = self._waited.setdefault(each.experiment, {})
+            gate, waited = each.key, self._waited.setdefault(each.experiment, {})
             waited[gate] = waited.get(gate, 0.0) + max(0.0, now - before) * each.slots

@@ -89,6 +89,14 @@ def this_owner() -> Owner:
     return owner_of(os.getpid())
 
 
+def owner_if_known() -> Owner | None:
+    """Return the identity of this process, or None where /proc is missing: for those who can do without it."""
+    try:
+        return this_owner()
+    except StoreError:
+        return None
+
+
 def owner_of(pid: int) -> Owner:
     """Return the identity of a process on this host. Raises `StoreError` when there is none or it cannot be seen."""
     try:

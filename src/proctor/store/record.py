@@ -29,11 +29,11 @@ from proctor.store.record_lookup import (
     RunInfo,
     Scope,
     find_attempts,
+    is_there,
 )
 from proctor.store.record_place import below, record_path, root_name
 from proctor.store.record_previous import find_previous
 from proctor.store.record_rows import delete_runs
-from proctor.store.record_runs import JOURNAL_NAME, look_at
 from proctor.store.record_schema import RUN, TABLES
 
 T = TypeVar("T")
@@ -180,7 +180,7 @@ class Record:
         """
         if not self.root.is_dir():
             raise UsageError(f"there is no directory `{self.root}`", hint="name the results with `--results-dir`")
-        gone = [info for info in self.runs() if look_at(f"{info.directory}/{JOURNAL_NAME}") is None]
+        gone = [info for info in self.runs() if not is_there(info)]
         if gone and not dry_run:
             with self.database.writing() as connection:
                 delete_runs(connection, [info.run_key for info in gone])

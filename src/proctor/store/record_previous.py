@@ -34,6 +34,8 @@ class _Filling(NamedTuple):
 
 def find_previous(view: RootView, slots: Collection[Slot], scope: Scope) -> dict[Slot, Previous]:
     """Return what filled slots last, in the runs of a scope; what is gone only where there is nothing else."""
+    if not slots:
+        return {}
     with view.database.reading() as connection:
         put(view.database, WANTED_SLOT, set(slots))
         runs = {info.run_key: info for info in view.runs(connection, scope)}

@@ -103,7 +103,8 @@ class _Play:
         )
         others = tuple((who, tuple(ways)) for who, ways in self._others.items())
         ends = tuple(self._ends.items())
-        return scripts, ends, others, self._wake is None, self._interrupted, repr(self._scheduler.snapshot())
+        books = repr(self._scheduler.snapshot()), tuple(self._scheduler.waiting(now=self._now))
+        return scripts, ends, others, self._wake is None, self._interrupted, books
 
     def _event(self, move: Move) -> Event | Notice:
         who, how = move

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proctor.authoring.driven_task import DrivenTask
-from proctor.authoring.recorded_checks import RECORD_NAME, decoded
+from proctor.authoring.recorded_checks import GRADER_NAME, RECORD_NAME, decoded
 from proctor.authoring.task_files import read_files
 from proctor.authoring.tasks import PythonTask
 from proctor.errors import Fault, SkipTask
@@ -25,6 +25,7 @@ from proctor.model.attempt import NO_USAGE, Grade, InvalidGrade, Usage
 from proctor.model.spec import Component, EnvironmentSpec, Json, Task
 from proctor.plugins.api import AgentSandbox, Collected, Message, Model, Sandbox, Turn
 from proctor.providers.local import LocalProvider
+from proctor.runtime.agent_box import AgentBox
 
 Agent = Callable[[str, Sandbox], "str | Awaitable[str | None] | None"]
 """Answers what is sent to it, and may do something in the sandbox."""
@@ -101,7 +102,7 @@ class _Stage:
         sandbox: Sandbox | None,
         flags: Mapping[str, Json],
     ) -> None:
-        self.task = Task(id=task.name, grader=Component("checks"), tags=tuple(task.options.get("tags", ())))
+        self.task = Task(id=task.name, grader=Component(GRADER_NAME), tags=tuple(task.options.get("tags", ())))
         self.attempt = "rehearsal"
         self.flags = flags
         self.log = logging.getLogger("proctor.rehearsal")
@@ -109,13 +110,14 @@ class _Stage:
         self.sent: list[str] = []
         self._agent = agent
         self._sandbox = sandbox
+        self._seen = None if sandbox is None else AgentBox(sandbox, str(sandbox.id)).seen
 
     @property
     def sandbox(self) -> AgentSandbox:
         """The sandbox."""
-        if self._sandbox is None:
+        if self._seen is None:
             raise RuntimeError(f"task {self.task.id} has no sandbox: it says `sandbox=False`")
-        return _WithState(self._sandbox)  # type: ignore[return-value]
+        return self._seen
 
     @property
     def model(self) -> Model:
@@ -151,17 +153,6 @@ class _Stage:
     def usage(self, usage: Usage) -> None:
         """Add it."""
         self.used += usage
-
-
-class _WithState:
-    """A sandbox as tasks see it, with a `state` that nobody has set."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self.state: dict[str, object] = {}
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._sandbox, name)
 
 
 class _Actor:

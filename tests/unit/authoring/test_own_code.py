@@ -53,6 +53,8 @@ COUNTS = {
     "a comprehension": ("Y = [1]\nX = [y for y in Y]", "Y = [2]\nX = [y for y in Y]", "X"),
     "an f-string": ("Y = 1\nX = f'{Y}'", "Y = 2\nX = f'{Y}'", "X"),
     "a match": ("match 1:\n    case X: pass", "match 2:\n    case X: pass", "X"),
+    "the rest of a match": ("match {}:\n    case {**X}: pass", "match {1: 2}:\n    case {**X}: pass", "X"),
+    "the end of a match": ("match [1]:\n    case [*X]: pass", "match [2]:\n    case [*X]: pass", "X"),
     "a star import": ("from ._star import *", "from ._star import *\nfrom ._other import *", "1"),
     "recursion": ("def X(n): return n and X(n - 1)", "def X(n): return n and X(n - 2)", "X(1)"),
     "exec": ("X = 1\nexec('Z = 1')", "X = 2\nexec('Z = 1')", "1 if True else eval('X')"),
@@ -64,8 +66,10 @@ COUNTS = {
     ),
 }  # fmt: skip
 
+MATCHES = "def g(a):\n    match a:\n        case {**X}: return X"
 LEFT_OUT = {
     "a local of the same name": ("X = 1", "X = 2", "[X for X in (1,)]"),
+    "the rest of a match in a helper": (f"X = 1\n{MATCHES}", f"X = 2\n{MATCHES}", "g({})"),
     "another task": ("@task\nasync def g(t): pass", "@task\nasync def g(t): return", "1"),
     "the order of what is not named": ("X = 1\nY = 2", "Y = 2\nX = 1", "1"),
     "a docstring of the file": ("'a'", "'b'", "1"),
@@ -180,3 +184,17 @@ def test_12_a_file_with_many_tasks_is_read_once(tmp_path: Path, monkeypatch: pyt
     assert len(found_tasks(tmp_path).tasks) == 200
     assert sum(read) < 3 * len(source)
     assert walked.count(own_code.ast.Module) <= 4
+
+
+def test_12_only_a_file_that_is_imported_is_read_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from proctor.authoring import project_modules, source_text
+
+    read: list[str] = []
+    monkeypatch.setattr(project_modules, "normal", lambda text: read.append(text) or source_text.normal(text))
+    (tmp_path / "evals").mkdir()
+    for name in "abc":
+        source = f"from proctor import task\nfrom ._lib import X\n@task\nasync def f(t):\n    t.check('{name}', X)\n"
+        (tmp_path / "evals" / f"{name}.py").write_text(source)
+    (tmp_path / "evals" / "_lib.py").write_text("X = 1\n")
+    assert len(found_tasks(tmp_path).tasks) == 3
+    assert read == ["X = 1\n"]

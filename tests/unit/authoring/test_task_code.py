@@ -260,3 +260,20 @@ def test_P3_a_helper_that_is_shared_names_the_file(project: Path) -> None:
         if before["rows/one"].get(name) != after["rows/one"].get(name)
     }
     assert differing == {"evals/_local.py", "evals/sub/__init__.py", "evals/sub/_inner.py"}
+
+
+def test_P3_the_same_function_on_the_same_line_of_two_files_is_two(tmp_path: Path) -> None:
+    same = """
+        from proctor import task
+        LIMIT = {limit}
+        @task
+        async def f(t):
+            t.check("x", LIMIT)
+    """
+    write(tmp_path, {"evals/a.py": same.format(limit=10), "evals/b.py": same.format(limit=20)})
+    before = codes(tmp_path)
+    assert {task: set(parts) for task, parts in before.items()} == {"a/f": {"evals/a.py"}, "b/f": {"evals/b.py"}}
+    assert before["a/f"]["evals/a.py"] != before["b/f"]["evals/b.py"]
+    write(tmp_path, {"evals/b.py": same.format(limit=30)})
+    after = codes(tmp_path)
+    assert {task for task in before if before[task] != after[task]} == {"b/f"}

@@ -231,9 +231,21 @@ def test_02_a_call_of_an_async_function_that_is_dropped_is_said_before_anything_
         "later = verify(t)\n    await later",
         "def verify(t): pass\n    verify(t)",
         "for verify in (print,):\n        verify(t)",
+        "match {}:\n        case {**verify}:\n            verify(t)",
+        "match [print]:\n        case [*verify]:\n            verify(t)",
         "_looks.nothing(t)",
         "print(verify)",
     ],
 )
 def test_02_what_may_be_right_is_not_refused(tmp_path: Path, body: str) -> None:
     assert discovered(tmp_path, body) == []
+
+
+def test_02_of_several_calls_that_are_dropped_the_first_is_said(tmp_path: Path) -> None:
+    (tmp_path / "evals").mkdir()
+    helpers = [f"def h{number}(t):\n    verify(t)\n" for number in range(20)]
+    uses = "\n    ".join(f"h{number}(t)" for number in reversed(range(20)))
+    source = "from proctor import task\nasync def verify(t): ...\n" + "".join(helpers)
+    (tmp_path / "evals" / "f.py").write_text(f"{source}@task\nasync def one(t):\n    {uses}\n")
+    [error] = found_tasks(tmp_path).errors
+    assert error.message.startswith("evals/f.py:4: `verify(...)` is not awaited")

@@ -195,3 +195,68 @@ def test_02_where_nobody_asks_nothing_is_looked_at() -> None:
             DiffWatch(None, wanted=True).diff()
 
     asyncio.run(run())
+
+
+def reads_over_turns(*steps: Step, before: Step) -> tuple[list[list[str]], Diff]:
+    """Return which files were read from the sandbox after each of some turns, and what differs after the last."""
+    read: list[list[str]] = []
+
+    class Counted:
+        def __init__(self, sandbox: Any) -> None:
+            self._sandbox = sandbox
+            self.workdir = sandbox.workdir
+
+        async def exec(self, command: Any, **options: Any) -> Any:
+            return await self._sandbox.exec(command, **options)
+
+        async def download(self, path: str, *arguments: Any, **options: Any) -> Any:
+            read[-1].append(path)
+            return await self._sandbox.download(path, *arguments, **options)
+
+    async def run() -> Diff:
+        provider = LocalProvider()
+        sandbox = await provider.open(EnvironmentSpec(), {})
+        try:
+            await before(sandbox)
+            watch = DiffWatch(Counted(sandbox), wanted=True)  # type: ignore[arg-type]
+            read.append([])
+            await watch.before_turn()
+            for step in steps:
+                await step(sandbox)
+                read.append([])
+                await watch.after_turn()
+            return watch.diff()
+        finally:
+            await sandbox.dispose()
+            await provider.finalize()
+
+    diff = asyncio.run(run())
+    return read[1:], diff
+
+
+def test_12_a_changed_file_is_read_again_only_where_it_has_changed_since() -> None:
+    read, diff = reads_over_turns(
+        sh("echo 2 > a; echo 2 > b; echo 1 > new; rm gone"),
+        sh("touch a b"),
+        sh("echo 3 > b; echo 1 > more; echo 1 > gone"),
+        sh("echo 2 > b; rm more"),
+        before=sh("echo 1 | tee a b; echo 0 > gone"),
+    )
+    assert read == [["a", "b", "new"], [], ["b", "gone", "more"], ["b"]]
+    patch = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-{1}\n+{2}\n"
+    assert diff.patch == (
+        patch.format("a", 1, 2)
+        + patch.format("b", 1, 2)
+        + patch.format("gone", 0, 1)
+        + "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+1\n"
+    )
+
+
+def test_12_what_could_not_be_compared_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = sh("true")
+    read, diff = reads_over_turns(sh(r"printf '\377' > bytes; echo 1 > a"), nothing, before=nothing)
+    assert read == [["a", "bytes"], ["bytes"]]
+    assert diff.patch == "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+1\nadded: bytes\n"
+    monkeypatch.setattr(work_listing, "LIST", work_listing.LIST.replace("command -v sha256sum", "false"))
+    read, _ = reads_over_turns(sh("echo 1 > a"), nothing, before=nothing)
+    assert read == [["a"], ["a"]], "a short sum does not say for sure that a file is as it was"

@@ -191,7 +191,7 @@ def test_values_are_those_that_a_file_would_hold(project: Path) -> None:
 
 def test_tags_and_labels(project: Path) -> None:
     one = said(project, "experiment = Experiment(harness='nop', tags=['a', 'b'], labels={'who': 'me'})")
-    assert (one.tags, one.labels) == (("a", "b"), {"who": "me"})
+    assert (one.layer.tree["tags"], one.layer.tree["labels"]) == (["a", "b"], {"who": "me"})
 
 
 def test_parameters_of_the_own_tasks_need_no_id(project: Path) -> None:
@@ -268,7 +268,9 @@ def test_hooks_are_named_by_their_files(project: Path) -> None:
         "sandbox_setup": "my.module:warm",
         "sandbox_teardown": "json:dumps",
     }
-    assert set(one.hooks) == {"setup", "teardown", "sandbox_teardown"}
+    assert {path: function.__qualname__ for path, function in one.hooks.items()} == {
+        "experiments/x.py:prepare": "prepare", "fixtures_of_discover.py:Db.start": "Db.start", "json:dumps": "dumps",
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------- tasks

@@ -85,7 +85,7 @@ def test_02_given_layers_lie_over_the_files_and_typed_ones_over_these(folder: Pa
 
 def test_sections_and_entries_may_be_empty(folder: Path) -> None:
     write(folder, project="execution:\nruntime: ~\nmodels:\n  m:\nbenchmarks:\n  trivial: {}\n")
-    assert project_in(folder).models.tree == {"m": {}}
+    assert project_in(folder).table("models").tree == {"m": {}}
 
 
 @pytest.mark.parametrize("extra", [[], ["x.yaml"]])
@@ -137,7 +137,8 @@ def test_02_env_file_adds_and_never_overrides(folder: Path) -> None:
         env="# note\nKEY=from-file\nexport URL='http://x'\nexport BARE\nREF=${KEY}\n",
     )
     project = project_in(folder, KEY="from-environment")
-    assert project.models.tree["m"] == {"api_key": "from-environment", "base_url": "http://x", "identity": "none"}
+    model = project.table("models").tree["m"]
+    assert model == {"api_key": "from-environment", "base_url": "http://x", "identity": "none"}
     assert project.environ == {"KEY": "from-environment", "URL": "http://x", "REF": "${KEY}"}
     assert project.secrets == {"from-environment", "http://x"}
 

@@ -27,7 +27,7 @@ from proctor.model.events import (
     TryResumed,
     TryStarted,
 )
-from proctor.model.waiting import Gate, Waiting
+from proctor.model.waiting import Gate, Waiting, gate_of
 from proctor.report.summary import summary_data, summary_lines
 from proctor.report.time_hints import hint_of, hint_of_agent, time_lines
 from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, NOT_NOTED, OTHER, WAITING, together
@@ -75,7 +75,7 @@ def test_07_every_part_of_an_attempt_is_told_apart() -> None:
         "agent": 16.0, "grade": 2.0, "open": 4.0, "dispose": 1.0, BACKOFF: 8.0 + 10.0, GRADING_PERMITS: 4.0,
         "waiting: provider docker": 1.5, "waiting: concurrency": 0.5, OTHER: 1.0,
     })  # fmt: skip
-    assert view.time.total == pytest.approx(48.0), "one slot, from the start of the run to its end"
+    assert sum(view.time.parts.values()) == pytest.approx(48.0), "one slot, from the start of the run to its end"
 
 
 def test_07_a_journal_that_does_not_say_when_a_try_went_on_counts_no_wait_for_permits() -> None:
@@ -116,12 +116,22 @@ def test_07_the_parts_add_up_to_all_the_time_of_all_slots(first: int) -> None:
         for name, view in views.items():
             time = view.time
             assert time.queued_seconds + time.in_flight_seconds == pytest.approx(passed[name], abs=1e-3)
-            assert time.total >= passed[name] - 1e-3
+            assert sum(time.parts.values()) >= passed[name] - 1e-3
             waited = sum(seconds for part, seconds in time.parts.items() if part.startswith(WAITING))
             decided = Gate.DECIDED in time.measured  # that is time of proctor's own
             assert waited == pytest.approx(time.queued_seconds, abs=1e-6) or (decided and waited < time.queued_seconds)
             if time.queued_seconds > 0.01 and view.completion is not None:
                 assert NOT_NOTED not in time.parts
+
+
+@pytest.mark.parametrize("gate", list(Gate))
+def test_07_the_gate_is_read_back_from_the_text_that_a_journal_keeps(gate: Gate) -> None:
+    for name in ("", "docker", "rate m", "of something"):
+        key = Waiting("e", gate, name, 1).key
+        assert key == f"{gate.value} {name}".rstrip()
+        assert gate_of(key) is gate
+    assert gate_of("") is None
+    assert gate_of(f"{gate.value}s") is None
 
 
 @pytest.mark.parametrize("part", [*Phase, BACKOFF, GRADING_PERMITS, OTHER])

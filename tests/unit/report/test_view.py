@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 
@@ -23,6 +25,7 @@ from proctor.model.events import (
     TryEnded,
     TryStarted,
 )
+from proctor.report import plain as plain_text
 from proctor.report.plain import HEARTBEAT_SECONDS, PlainText, counts_of
 from proctor.report.summary import run_rate, summary_data, summary_lines, summary_markdown, total_cost
 from proctor.report.view import RunView
@@ -109,6 +112,13 @@ def test_07_plain_text_is_one_line_per_change_without_control_codes() -> None:
         "interrupted by SIGINT: attempts in flight are being cancelled, what is finished is kept",
         "3 slots not dispatched: interrupt",
     ]
+
+
+def test_07_plain_text_looks_at_every_event_that_it_has_words_for() -> None:
+    [matched] = [node for node in ast.walk(ast.parse(inspect.getsource(plain_text))) if isinstance(node, ast.Match)]
+    classes = {ast.unparse(node.cls) for case in matched.cases for node in ast.walk(case.pattern)
+               if isinstance(node, ast.MatchClass)}  # fmt: skip
+    assert classes == {each.__name__ for each in plain_text._SAID}
 
 
 def test_07_a_heartbeat_after_silence_only() -> None:

@@ -16,6 +16,7 @@ import pytest
 from local_bench import Agent, LocalBench
 from test_try_runner import SECRET, Bench, codes, ok
 
+from proctor.authoring.recorded_checks import RECORD_NAME
 from proctor.errors import Fault
 from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, Usage, Verdict, verdict_of
 from proctor.model.events import (
@@ -81,6 +82,17 @@ def test_without_a_checkpoint_the_files_are_evidence(grading: GradingMode, also:
     manifest = json.loads(bench.kept["checkpoint/manifest.json"])
     assert manifest["artifacts"] == {"out": "artifacts/out"}
     assert manifest["digests"].keys() == kept - {"checkpoint/manifest.json"}
+
+
+@pytest.mark.parametrize(("grader", "kept"), [("checks", False), ("fake", True)])
+def test_only_the_record_of_checks_that_the_grade_has_is_not_kept(grader: str, kept: bool, tmp_path: Path) -> None:
+    """A file of another harness may be called as the record of a Python task is."""
+    grades = FakeGrader(grade_ok)
+    grades.name = grader
+    agent = Agent(files={RECORD_NAME: b"{}"})
+    bench = LocalBench(tmp_path, agent, grading=GradingMode.REUSE, grader=grades)
+    assert verdict_of(bench.run()) is Verdict.PASSED
+    assert (f"checkpoint/files/{RECORD_NAME}" in bench.kept) is kept
 
 
 def test_08_D8_where_there_is_just_an_answer_there_is_just_one_file() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from leases_rig import StillClock, elsewhere, gone, leases_at
 
-from proctor.errors import UsageError
+from proctor.errors import StoreError, UsageError
+from proctor.store import owner as owner_of_this
 from proctor.store.lease_info import (
     POLL_SECONDS_MAX,
     Granted,
@@ -25,7 +26,7 @@ from proctor.store.lease_info import (
     recover_command,
 )
 from proctor.store.leases import Leases, new_token
-from proctor.store.owner import Living, Owner, this_owner
+from proctor.store.owner import Living, Owner, owner_if_known, this_owner
 
 KEY = "team/cohort-a"
 
@@ -151,6 +152,14 @@ def test_a_heartbeat_says_which_leases_are_lost(path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- who is gone
+
+
+def test_who_can_do_without_an_owner_is_told_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert owner_if_known() == this_owner()
+    monkeypatch.setattr(owner_of_this, "_BOOT_ID", "/proc/not-there")
+    assert owner_if_known() is None
+    with pytest.raises(StoreError, match="cannot tell process"):
+        this_owner()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.run_writer import experiment_dir_of
 from proctor.config.load import validate
-from proctor.config.project import Project, results_dir_of
+from proctor.config.project import Project, record_url_of, results_dir_of
 from proctor.config.schema import RuntimeConfig
 from proctor.core.plan import RunPlan
 from proctor.errors import UsageError
@@ -131,7 +131,8 @@ class _Accepting:
         settings = project.section("runtime", launched.runtime)
         runtime = validate(RuntimeConfig, settings.tree, what="runtime", at=settings.source_of)
         results_dir = Path(results_dir_of(settings, runtime.results_dir))
-        record = open_record(results_dir, runtime.record_url, look=self.dry, tell=_warn)
+        record_url = record_url_of(settings, runtime.record_url)
+        record = open_record(results_dir, record_url, look=self.dry, tell=_warn)
         self.record = self.stack.enter_context(record)
         self.sources = find_sources(record, self.attempts, self.problems)
         plans = self.sources.newest_plans(record)

@@ -17,9 +17,10 @@ from proctor.cli.exits import Exit
 from proctor.cli.options import config_options
 from proctor.cli.output import say
 from proctor.cli.typed import FIELD_OPTIONS, SECTION_OPTIONS
-from proctor.config.effective import OF_EXECUTION, Effective, effective
+from proctor.config.effective import Effective, effective
 from proctor.config.explain import Explained, explain
 from proctor.config.json_schema import launch_schema, project_schema
+from proctor.config.schema import OF_EXECUTION
 from proctor.report.wording import printable
 
 SCHEMAS = {"project": project_schema, "launch": launch_schema}

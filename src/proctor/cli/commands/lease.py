@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import rich_click as click
 
@@ -15,6 +14,7 @@ from proctor.cli.command import Group
 from proctor.cli.exits import Exit, exit_of_signal
 from proctor.cli.lease_view import lease_data, lease_lines, lease_table
 from proctor.cli.output import say
+from proctor.cli.results_place import current_directory
 from proctor.cli.teardown import TeardownEnd, run_teardown
 from proctor.errors import Fault, ProctorError, StoreError, UnknownName, UsageError
 from proctor.model.project import project_directory
@@ -187,11 +187,7 @@ def _free(leases: Leases, info: LeaseInfo) -> None:
 
 
 def _leases() -> Leases:
-    try:
-        here = Path.cwd()
-    except OSError as error:
-        raise UsageError("the current directory is gone", hint="change to the directory of the project") from error
-    return Leases(coordination_path(project_directory(here)), this_owner(), SystemClock())
+    return Leases(coordination_path(project_directory(current_directory())), this_owner(), SystemClock())
 
 
 def _find(leases: Leases, key: str) -> LeaseInfo:

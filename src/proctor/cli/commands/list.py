@@ -15,6 +15,7 @@ from proctor.cli.exits import Exit
 from proctor.cli.output import say
 from proctor.errors import UnknownName, UsageError
 from proctor.plugins.registry import Kind, names, origin
+from proctor.report.columns import table
 from proctor.report.wording import printable
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _models_of_project() -> dict[str, str]:
 def _print_project(what: str, benchmark: str | None, *, as_json: bool) -> int:
     """List what the project holds; return 2 where some of it cannot be."""
     from proctor.cli.entry import open_project  # noqa: PLC0415 - as above
-    from proctor.cli.listing import list_experiments, list_tasks, list_tasks_of, table  # noqa: PLC0415 - likewise
+    from proctor.cli.listing import list_experiments, list_tasks, list_tasks_of  # noqa: PLC0415 - likewise
     from proctor.config.discover import discover  # noqa: PLC0415 - likewise
 
     project = open_project({})

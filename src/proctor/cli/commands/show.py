@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import rich_click as click
 from proctor.cli.attempt_page import journals_below, show_attempt
 from proctor.cli.command import Command
 from proctor.cli.output import say
-from proctor.cli.results_place import results_and_record
+from proctor.cli.results_place import results_and_record, run_directory
 from proctor.cli.run_state import state_of_unended
 from proctor.errors import JournalDamaged, StoreError, UsageError
 from proctor.model.events import (
@@ -38,9 +38,6 @@ from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile, read_plan
 from proctor.store.reader import JournalReader, read_journal
 
-RUNS_SHOWN = 5
-"""So many of the runs with one id are named."""
-
 
 @click.command("show", cls=Command)
 @click.argument("what", metavar="[RUN] [@ATTEMPT]", nargs=-1)
@@ -56,23 +53,20 @@ def command(what: tuple[str, ...], results_dir: str | None, as_json: bool) -> in
     runs = [each for each in what if not each.startswith("@")]
     if len(attempts) > 1 or len(runs) > 1 or not what:
         raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN` or `@ATTEMPT`")
-    run_dirs = [_run_dir(each, results_dir) for each in runs]
+    run_dirs = [run_directory(each, _roots(results_dir), _runs_below) or Path(each) for each in runs]
     if attempts:
         place = run_dirs[0] if run_dirs else results_and_record(results_dir)[0]
         return show_attempt(attempts[0], place, as_json=as_json)
     return _show_run(run_dirs[0], as_json=as_json)
 
 
-def _run_dir(given: str, results_dir: str | None) -> Path:
-    """Return the directory of a run, given that or the run's id. Raises `UsageError` where several have the id."""
-    if Path(given).exists() or given in (".", "..") or Path(given).name != given:
-        return Path(given)
-    place = results_and_record(results_dir)[0]
-    found = [journal.parent for journal in journals_below(place) if journal.parent.name == given]
-    if len(found) > 1:
-        shown = ", ".join(f"`{directory}`" for directory in sorted(found)[:RUNS_SHOWN])
-        raise UsageError(f"{len(found)} runs have the id `{given}`", hint=f"give the directory of one: {shown}")
-    return found[0] if found else Path(given)
+def _roots(results_dir: str | None) -> Iterator[Path]:
+    """Yield where runs are looked for; what the project says of it is read no sooner than that is asked for."""
+    yield results_and_record(results_dir)[0]
+
+
+def _runs_below(root: Path) -> Iterator[Path]:
+    return (journal.parent for journal in journals_below(root))
 
 
 def _show_run(run_dir: Path, *, as_json: bool) -> int:

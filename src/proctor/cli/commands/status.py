@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import rich_click as click
@@ -14,15 +15,15 @@ import rich_click as click
 from proctor.cli.command import Command
 from proctor.cli.exits import Exit
 from proctor.cli.output import say
-from proctor.cli.results_place import DEFAULT_RESULTS, current_directory, runtime_of
+from proctor.cli.results_place import DEFAULT_RESULTS, current_directory, run_directory, runtime_of
 from proctor.cli.status_view import ROWS_SHOWN, Standing, State, standing_of, status_data, status_lines
-from proctor.errors import StoreError, UsageError
+from proctor.errors import UsageError
 from proctor.model.project import project_directory
 from proctor.report.wording import plural
 from proctor.runtime.clock import SystemClock
 from proctor.store.active_runs import Seen, runs_below, survey
 from proctor.store.layout import RunLayout
-from proctor.store.owner import Owner, this_owner
+from proctor.store.owner import owner_if_known
 
 LOST_SHOWN = 5
 """Of the runs that did not come to their end so many are shown, the newest ones."""
@@ -42,7 +43,7 @@ def command(run: str | None, results_dir: str | None, all_rows: bool, as_json: b
     and when. It answers within two seconds, whatever the runs do.
     """
     roots = [Path(results_dir)] if results_dir is not None else _roots()
-    here = _this_owner()
+    here = owner_if_known()  # without /proc the lock of a journal tells whether its writer lives
     now = SystemClock().wall
     if run is not None:
         directory = _directory_of(run, roots)
@@ -94,28 +95,16 @@ def _roots() -> list[Path]:
 
 def _directory_of(given: str, roots: Sequence[Path]) -> Path:
     """Return the directory of a run, given that or the run's id. Raises `UsageError`."""
-    if Path(given).exists() or given in (".", "..") or Path(given).name != given:
-        directory = Path(given)
-        if not RunLayout(directory).journal.is_file():
-            raise UsageError(
-                f"`{given}` is not the directory of a run: it has no {RunLayout(directory).journal.name}",
-                hint="give RESULTS/EXPERIMENT/RUN-ID; `proctor status` without it lists the runs that go on",
-            )
-        return directory
-    found = [each for root in roots for each in runs_below(root, locked=False) if each.name == given]
-    if len(found) > 1:
-        shown = ", ".join(f"`{directory}`" for directory in sorted(found)[:LOST_SHOWN])
-        raise UsageError(f"{len(found)} runs have the id `{given}`", hint=f"give the directory of one: {shown}")
-    if not found:
+    directory = run_directory(given, roots, partial(runs_below, locked=False))
+    if directory is None:
         raise UsageError(
             f"there is no run `{given}` below {' and '.join(f'`{root}`' for root in roots)}",
             hint="give the directory of a run; `proctor status` without it lists the runs that go on",
         )
-    return found[0]
-
-
-def _this_owner() -> Owner | None:
-    try:
-        return this_owner()
-    except StoreError:  # without /proc the lock of the journal tells whether its writer lives
-        return None
+    # One that was found by its id may be so young that there is no journal yet.
+    if directory == Path(given) and not RunLayout(directory).journal.is_file():
+        raise UsageError(
+            f"`{given}` is not the directory of a run: it has no {RunLayout(directory).journal.name}",
+            hint="give RESULTS/EXPERIMENT/RUN-ID; `proctor status` without it lists the runs that go on",
+        )
+    return directory
