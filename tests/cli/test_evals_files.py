@@ -131,7 +131,7 @@ def test_02_what_a_file_prints_is_not_data(program: Run, tmp_path: Path) -> None
 
 
 ENVIRONMENTS = """
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import EnvironmentSpec
 for number in range(5):
     @task(name=f"image-{number}", environment=EnvironmentSpec(image="python:3.12"))
     async def image(t): t.check("a", True)

@@ -13,9 +13,10 @@ import pytest
 
 from proctor.cli.run_writer import TryDirectory
 from proctor.model.attempt import Outcome
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import GradingQueued, TryEnded
 from proctor.model.ids import SlotKey
-from proctor.model.spec import EnvironmentSpec, Task, TimeLimits
+from proctor.model.spec import Task, TimeLimits
 from proctor.plugins.registry import Kind, load, names
 from proctor.providers.local import LocalProvider
 from proctor.runtime.clock import SystemClock

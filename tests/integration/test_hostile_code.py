@@ -20,7 +20,8 @@ import pytest
 from proctor.benchmarks.humaneval import HumanEval, HumanEvalOptions
 from proctor.graders.python_tests import PythonTests, PythonTestsOptions
 from proctor.model.attempt import Grade
-from proctor.model.spec import Component, EnvironmentSpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Component, Task
 from proctor.providers.local import LocalProvider
 from proctor.runtime.cgroup import find_roots
 from proctor.runtime.process import find_processes

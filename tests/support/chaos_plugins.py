@@ -20,7 +20,8 @@ from pydantic import BaseModel
 
 from proctor.errors import Fault, SkipTask
 from proctor.model.attempt import Grade, GradingMode, Usage
-from proctor.model.spec import Artifact, Component, EnvironmentSpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Artifact, Component, Task
 from proctor.plugins.api import AttemptContext, Collected, GradeContext, Message, Sandbox, Turn
 from proctor.providers.local import LocalProvider
 

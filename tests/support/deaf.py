@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from plugins import Gradeable, GradeableOptions, Sleeper, SleeperSession
 
-from proctor.model.spec import EnvironmentSpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Task
 from proctor.plugins.api import AttemptContext, Message, Turn
 from proctor.providers.local import LocalProvider, LocalSandbox
 

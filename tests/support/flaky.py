@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from proctor.errors import Fault
 from proctor.model.attempt import Grade, GradingMode, Usage
-from proctor.model.spec import Component, EnvironmentSpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Component, Task
 from proctor.plugins.api import AttemptContext, Collected, GradeContext, Message, Sandbox, Turn
 from proctor.providers.local import LocalProvider
 

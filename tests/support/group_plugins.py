@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from proctor.errors import ExperimentFatal, SkipTask, TaskFatal
 from proctor.model.attempt import GradingMode
 from proctor.model.spec import Component, Task
-from proctor.plugins.api import AttemptContext, Collected, Message, Turn
+from proctor.plugins.api import AttemptContext, Capabilities, Collected, Message, Turn
 from proctor.plugins.groups import Group, OnUnavailable
 from proctor.providers.local import LocalProvider
 
@@ -142,4 +142,4 @@ class NoReuse(LocalProvider):
     """Sandboxes for one attempt each."""
 
     name = "no-reuse"
-    supports_reuse = False
+    capabilities = Capabilities()

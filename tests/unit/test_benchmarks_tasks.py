@@ -26,7 +26,8 @@ from proctor.graders.text import TextGrader, TextOptions
 from proctor.harnesses.nop import NopHarness, NopOptions
 from proctor.harnesses.oracle import OracleHarness, OracleOptions
 from proctor.model.attempt import GradingMode
-from proctor.model.spec import Component, EnvironmentSpec, Reference, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Component, Reference, Task
 from proctor.plugins.api import Message
 from proctor.plugins.registry import Kind, load
 from proctor.providers.local import LocalProvider

@@ -13,7 +13,8 @@ from proctor.config.schema import EnvironmentConfig, ExperimentConfig, ModelConf
 from proctor.core.identity_fields import FIELD_DECISIONS
 from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode
-from proctor.model.spec import Artifact, Component, EnvironmentSpec, Experiment, ModelSpec
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Artifact, Component, Experiment, ModelSpec
 from proctor.store.plain import plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proctor.model.codes import CODES
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.api import ExecResult
 from proctor.plugins.exits import code_of_exit, exit_words
 from proctor.providers.local import LocalProvider

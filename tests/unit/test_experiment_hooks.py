@@ -15,8 +15,8 @@ from proctor.cli import experiment_hooks
 from proctor.cli.experiment_hooks import ExperimentHooks, Hooks
 from proctor.core.commands import AcquireLease, CloseLane, OpenLane, ReleaseLease, RunSetup, RunTeardown
 from proctor.errors import StoreError
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import LaneClosed, LeaseGranted, LeaseRefused, LeaseReleased, SetupEnded, TeardownEnded
-from proctor.model.spec import EnvironmentSpec
 from proctor.runtime import hurry
 from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.clock import SystemClock
@@ -25,7 +25,7 @@ from proctor.store.lease_info import LeaseWait, Teardown
 from proctor.store.leases import Leases
 from proctor.store.owed_teardowns import OwedTeardowns
 from proctor.store.owner import this_owner
-from proctor.testing.fakes import FakeProvider
+from proctor.testing.fake_provider import FakeProvider
 
 
 def hooks_in(project: Path, **changes: Any) -> ExperimentHooks:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.api import ExecResult
 from proctor.providers.local import LocalProvider, LocalSandbox
 from proctor.testing.conformance import NotConforming, ProviderCheck, check_provider

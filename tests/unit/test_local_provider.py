@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from proctor.errors import Fault
-from proctor.model.spec import EnvironmentSpec, Resources
+from proctor.model.environment import EnvironmentSpec, Network, Resources
+from proctor.plugins.capabilities import refusals
 from proctor.providers import _files
 from proctor.providers.local import LocalProvider, LocalSandbox
 
 PLAIN = EnvironmentSpec()
-NO_RESOURCES = "provider local cannot enforce cpus or memory of a sandbox"
 
 
 def use(base: Path, body: Callable[[LocalProvider, LocalSandbox], Awaitable[Any]]) -> Any:
@@ -43,18 +43,14 @@ def use(base: Path, body: Callable[[LocalProvider, LocalSandbox], Awaitable[Any]
         (EnvironmentSpec(), None),
         (EnvironmentSpec(env={"A": "b"}), None),
         (EnvironmentSpec(image="python:3.12"), "provider local has no images: cannot use `python:3.12`"),
-        (EnvironmentSpec(network="none"), "provider local cannot limit the network: cannot enforce `none`"),
-        (EnvironmentSpec(resources=Resources(cpus=1)), NO_RESOURCES),
-        (EnvironmentSpec(resources=Resources(memory_bytes=1)), NO_RESOURCES),
+        (EnvironmentSpec(network=Network("none")), "provider local cannot limit the network: cannot enforce `none`"),
+        (EnvironmentSpec(resources=Resources(cpus=1)), "provider local cannot limit cpus to 1"),
+        (EnvironmentSpec(resources=Resources(memory_bytes=1)), "provider local cannot limit memory to 1 bytes"),
     ],
 )  # fmt: skip
 def test_what_it_cannot_do_is_refused(environment: EnvironmentSpec, reason: str | None, tmp_path: Path) -> None:
     provider = LocalProvider(tmp_path / "base")
-    assert provider.refuse(environment) == reason
-    if reason is not None:
-        with pytest.raises(Fault) as caught:
-            asyncio.run(provider.open(environment, {}))
-        assert caught.value.code == "provider.open_failed"
+    assert refusals(provider, environment) == ([] if reason is None else [reason])
 
 
 def test_its_warning_is_honest() -> None:

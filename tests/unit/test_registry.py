@@ -109,7 +109,11 @@ def test_what_is_known_only_when_it_is_made_is_looked_at_then(module: str) -> No
         (Kind.BENCHMARK, "TasksIsNoMethod", "is no benchmark: it has no `tasks`"),
         (Kind.HARNESS, "LateVersion", "is no harness: it has no `needs_model`, `start`"),
         (Kind.GRADER, "NoOptions", "is no grader: it has no `options`"),
-        (Kind.PROVIDER, "NoOptions", "is no provider: it has no `refuse`, `open`, `list`, `finalize`"),
+        (
+            Kind.PROVIDER,
+            "NoOptions",
+            "is no provider: it has no `refuse`, `unavailable`",
+        ),
         (Kind.GRADER, "text", "is no grader: it cannot be called"),
         (Kind.GRADER, "missing", "cannot be loaded: AttributeError"),
         (Kind.GRADER, "", "cannot be loaded"),

@@ -10,7 +10,8 @@ from typing import Any, TypedDict, cast
 
 from proctor.authoring.project_files import shown
 from proctor.errors import UsageError, nearest
-from proctor.model.spec import Artifact, EnvironmentSpec, Reference
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Artifact, Reference
 
 Files = Mapping[str, str | bytes | Path]
 

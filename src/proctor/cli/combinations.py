@@ -37,7 +37,7 @@ class Combination:
 COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         ("sandbox_reuse",),
-        lambda facts: facts.config.sandbox_reuse and not facts.provider.supports_reuse,
+        lambda facts: facts.config.sandbox_reuse and not facts.provider.capabilities.reuse,
         lambda facts: f"provider `{facts.provider.name}` cannot reuse sandboxes",
         "leave `sandbox_reuse` out",
     ),

@@ -59,7 +59,7 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
         for one, tasks in chosen:
             with say_of(one):
                 one.make_graders(tasks)
-                check_environments(one.provider, tasks)
+                check_environments(one.provider, tasks, one.experiment.environment)
                 inputs.append(PlannedInput(one.experiment, tasks, _facts(one, tasks), groups=_groups(one)))
     kept = [one for one, _ in chosen]
     out = [one.experiment.name for one in resolved if not any(one is other for other in kept)]
@@ -112,7 +112,7 @@ def _facts(one: Resolved, tasks: Sequence[Task]) -> PluginFacts:
         harness_isolated=one.harness.isolated_attempts,
         harness_needs_sandbox=one.harness.needs_sandbox,
         gradable_without_sandbox=GradingMode.NONE in one.benchmark.gradings,
-        provider_reuses=one.provider.supports_reuse,
+        provider_reuses=one.provider.capabilities.reuse,
         sandbox_lifetime_seconds=one.provider.lifetime_seconds,
         credentials=frozenset({*one.secrets, *secrets_in(os.environ)}),
     )

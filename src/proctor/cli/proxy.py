@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
-from proctor.model.spec import EnvironmentSpec, Experiment
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Experiment
 
 NAMES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 """The variables that programs look for, in this spelling or in capitals."""

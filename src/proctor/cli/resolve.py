@@ -18,7 +18,8 @@ from proctor.config.problems import Collected, placed
 from proctor.config.scalars import hidden_in, holds_variable
 from proctor.config.schema import ExecutionConfig, ExperimentConfig
 from proctor.errors import UsageError
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, RetrySpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Component, Experiment, RetrySpec, Task
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.plugins.groups import Group
 from proctor.plugins.registry import Kind

@@ -18,9 +18,11 @@ from proctor.config.scalars import substituted_in
 from proctor.config.schema import ModelConfig
 from proctor.config.settle import settle, settled
 from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.secrets import secrets_in
-from proctor.model.spec import EnvironmentSpec, ModelSpec
+from proctor.model.spec import ModelSpec
 from proctor.plugins.api import Harness, Model, Provider
+from proctor.plugins.capabilities import refusals
 from proctor.plugins.registry import Kind, check_made, load, names
 from proctor.runtime.redact import Redactor
 
@@ -69,9 +71,9 @@ def make_provider(environment: EnvironmentSpec, fields: Layered) -> Provider:
         with making(Kind.PROVIDER, name, environment.env):
             provider: Provider = make_one()
             check_made(Kind.PROVIDER, name, provider)
-            refused = provider.refuse(environment)
-        if refused is not None:
-            hidden = Redactor([*secrets_in(environment.env)]).text(refused)
+            refused = refusals(provider, environment)
+        if refused:
+            hidden = Redactor([*secrets_in(environment.env)]).text("; ".join(refused))
             raise UsageError(
                 f"provider `{provider.name}` cannot make this environment: {hidden}", hint="change the environment"
             )

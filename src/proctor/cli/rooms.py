@@ -18,6 +18,7 @@ from proctor.cli.sandbox_hooks import sandbox_hooks
 from proctor.cli.saved_attempt import checkpoint_in
 from proctor.cli.saved_work import Reusing
 from proctor.core.commands import StartTry
+from proctor.core.environments import environment_of
 from proctor.core.plan import RunPlan
 from proctor.core.task_limits import limits_of
 from proctor.errors import InternalError
@@ -123,8 +124,8 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
     index = room.tasks[command.slot.task]
     task = room.plan.tasks[index]
     experiment = resolved.experiment
-    environment = task.environment or experiment.environment
-    if experiment.environment.proxy or environment.proxy:
+    environment = environment_of(task, experiment.environment)
+    if environment.proxy:
         environment = with_proxy(environment, os.environ)
     folder = room.writer.folder(command.slot, command.try_number)
     job = TryJob(

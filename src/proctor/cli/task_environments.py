@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from proctor.core.environments import environment_of
 from proctor.errors import UsageError
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.secrets import secrets_in
-from proctor.model.spec import EnvironmentSpec, Task
+from proctor.model.spec import Task
 from proctor.plugins.api import Provider
+from proctor.plugins.capabilities import refusals
 from proctor.report.wording import plural
 from proctor.runtime.redact import Redactor
 
@@ -18,11 +22,14 @@ UNNAMED_PROVIDER = EnvironmentSpec().provider
 """What a task has that names no provider: it is worked on at that of its experiment."""
 
 
-def check_environments(provider: Provider, tasks: Sequence[Task]) -> None:
-    """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they declare."""
+def check_environments(provider: Provider, tasks: Sequence[Task], own: EnvironmentSpec) -> None:
+    """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they declare.
+
+    `own` is the environment of their experiment.
+    """
     refused: dict[str, list[str]] = {}
     for task in tasks:
-        if task.environment is not None and (why := _refused(provider, task.environment)) is not None:
+        if task.environment is not None and (why := _refused(provider, task, own)):
             refused.setdefault(why, []).append(task.id)
     if not refused:
         return
@@ -34,11 +41,13 @@ def check_environments(provider: Provider, tasks: Sequence[Task]) -> None:
     )
 
 
-def _refused(provider: Provider, environment: EnvironmentSpec) -> str | None:
-    if environment.provider not in (provider.name, UNNAMED_PROVIDER):
-        return f"it is for provider `{environment.provider}`"
-    why = provider.refuse(environment)
-    return None if why is None else Redactor([*secrets_in(environment.env)]).text(why)
+def _refused(provider: Provider, task: Task, own: EnvironmentSpec) -> str | None:
+    named = task.environment.provider if task.environment else provider.name
+    if named not in (provider.name, UNNAMED_PROVIDER):
+        return f"it is for provider `{named}`"
+    environment = environment_of(task, own)
+    why = refusals(provider, replace(environment, provider=provider.name))
+    return Redactor([*secrets_in(environment.env)]).text("; ".join(why)) or None
 
 
 def _named(ids: Sequence[str]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 
+from proctor.core.environments import environment_of
 from proctor.core.schedule import GroupPlan, OnUnavailable
 from proctor.errors import UsageError
-from proctor.model.spec import EnvironmentSpec, Experiment, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Experiment, Task
 
 _others_of = attrgetter(*(field.name for field in fields(EnvironmentSpec) if field.name != "env"))
 """Returns all fields but the variables, which cannot be hashed as they are."""
@@ -71,16 +73,14 @@ def environment_numbers(tasks: Sequence[Task], own: EnvironmentSpec) -> tuple[in
     by_object: dict[int, int] = {}  # many tasks share one object, which is looked at once
     found: list[int] = []
     for task in tasks:
-        one = task.environment or own
-        number = by_object.get(id(one))
+        number = by_object.get(id(task.environment))
         if number is None:
-            number = by_object[id(one)] = numbers.setdefault(_physical(one, own), len(numbers))
+            physical = _physical(environment_of(task, own))
+            number = by_object[id(task.environment)] = numbers.setdefault(physical, len(numbers))
         found.append(number)
     return tuple(found) if len(numbers) > 1 else ()
 
 
-def _physical(one: EnvironmentSpec, own: EnvironmentSpec) -> object:
+def _physical(one: EnvironmentSpec) -> object:
     """Return what is equal for equal environments: every field counts, so that none can be forgotten."""
-    if own.proxy and not one.proxy:  # an experiment that passes the proxy passes it to all of its sandboxes
-        one = replace(one, proxy=True)
     return (*_others_of(one), *sorted(one.env.items()))

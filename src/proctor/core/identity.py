@@ -13,15 +13,9 @@ from hashlib import sha256
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from proctor.model.environment import Build, EnvironmentSpec, Network
 from proctor.model.secrets import without_secrets
-from proctor.model.spec import (
-    Artifact,
-    EnvironmentSpec,
-    Experiment,
-    Json,
-    ModelSpec,
-    Task,
-)
+from proctor.model.spec import Artifact, Experiment, Json, ModelSpec, Task
 
 IDENTITY_FORMAT = 1
 """Raised when the way of hashing changes: no older identity is equal to a newer one then."""
@@ -59,15 +53,36 @@ def model_endpoint(model: ModelSpec) -> str | None:
 
 
 def _environment(environment: EnvironmentSpec) -> Json:
+    resources = environment.resources
+    used: dict[str, Json] = {
+        "proxy": environment.proxy or None,
+        "processes": resources.processes,
+        "setup_network": environment.setup_network and _network(environment.setup_network),
+        "grade_network": environment.grade_network and _network(environment.grade_network),
+        "build": environment.build and _build(environment.build),
+        "compose": environment.compose
+        and {"digest": environment.compose.digest, "service": environment.compose.service},
+        "user": environment.user,
+        "workdir": environment.workdir,
+    }
     return {
         "provider": environment.provider,
-        "image": environment.image,
+        "image": environment.image_digest or environment.image,
         "env": without_secrets(environment.env),
-        "cpus": environment.resources.cpus,
-        "memory_bytes": environment.resources.memory_bytes,
-        "network": environment.network,
-        **({"proxy": True} if environment.proxy else {}),
+        "cpus": resources.cpus,
+        "memory_bytes": resources.memory_bytes,
+        "network": _network(environment.network),
+        **{name: value for name, value in used.items() if value is not None},
     }
+
+
+def _network(network: Network) -> Json:
+    return sorted(network.hosts) if network.mode == "allow" else network.mode
+
+
+def _build(build: Build) -> Json:
+    args = without_secrets(dict(build.args))
+    return {"digest": build.digest, "dockerfile": build.dockerfile, "args": args, "target": build.target}
 
 
 def _model(model: ModelSpec | None, credentials: Collection[str]) -> Json:

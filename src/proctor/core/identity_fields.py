@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from proctor.model.spec import (
-    Artifact,
-    Component,
-    EnvironmentSpec,
-    Experiment,
-    ModelSpec,
-    Reference,
-    Resources,
-    RetrySpec,
-    Task,
-    TimeLimits,
-)
+from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
+from proctor.model.spec import Artifact, Component, Experiment, ModelSpec, Reference, RetrySpec, Task, TimeLimits
 
 
 class FieldDecision(NamedTuple):
@@ -82,13 +72,33 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
     },
     EnvironmentSpec: {
         "provider": _in("environment, task"),
-        "image": _in("environment, task"),
+        "image": _in("environment, task", "only where its digest is not known: what an image is counts, not its name"),
+        "image_digest": _in("environment, task"),
+        "build": _in("environment, task"),
+        "compose": _in("environment, task"),
         "env": _in("environment, task", "without credentials: values of variables that are named as such"),
         "resources": _in("environment, task"),
         "network": _in("environment, task"),
+        "setup_network": _in("environment, task"),
+        "grade_network": _in("environment, task"),
+        "user": _in("environment, task"),
+        "workdir": _in("environment, task"),
         "proxy": _in("environment, task", "whether they are passed, not what they say"),
     },
-    Resources: {"cpus": _in("environment, task"), "memory_bytes": _in("environment, task")},
+    Resources: {name: _in("environment, task") for name in ("cpus", "memory_bytes", "processes")},
+    Network: {"mode": _in("environment, task"), "hosts": _in("environment, task", "in any order")},
+    Build: {
+        "context": _out("where it is; what is in it counts by its digest"),
+        "digest": _in("environment, task", "of everything that goes into the image"),
+        "dockerfile": _in("environment, task"),
+        "args": _in("environment, task", "without credentials"),
+        "target": _in("environment, task"),
+    },
+    Compose: {
+        "file": _out("where it is; what it says counts by its digest"),
+        "digest": _in("environment, task", "of the file and what lies beside it"),
+        "service": _in("environment, task"),
+    },
     Task: {
         "id": _in("task", "so that tasks of equal content never share a result"),
         "grader": _in("grader", "id, version and parameters"),

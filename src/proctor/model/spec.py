@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proctor.model.attempt import GradingMode
+from proctor.model.environment import DEFAULT_ENVIRONMENT, EnvironmentSpec
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
@@ -35,27 +36,6 @@ class ModelSpec:
     params: Mapping[str, Json] = field(default_factory=_no_params)
     max_connections: int | None = None
     requests_per_minute: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What a sandbox may use; `None` is undeclared and counts 0 at the host gate."""
-
-    cpus: float | None = None
-    memory_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentSpec:
-    """What a sandbox is made from: dead, hashable data."""
-
-    provider: str = "local"
-    image: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    resources: Resources = Resources()
-    network: str = "full"
-    proxy: bool = False
-    """Whether commands get the proxy variables of the machine that proctor runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +143,7 @@ class Experiment:
     benchmark: Component
     harness: Component
     model: ModelSpec | None = None
-    environment: EnvironmentSpec = EnvironmentSpec()
+    environment: EnvironmentSpec = DEFAULT_ENVIRONMENT
     attempts: int = 1
     max_concurrency: int | None = None
     grading: GradingMode = GradingMode.NONE

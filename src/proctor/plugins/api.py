@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Usage
 from proctor.model.spec import Json, Task
 from proctor.plugins.models import ChatMessage, Completion, Model, OpenModel
+from proctor.plugins.providers import Capabilities, Provider, Say
 from proctor.plugins.sandboxes import (
     MEBIBYTE,
     OUTPUT_LIMIT_BYTES,
@@ -21,7 +22,6 @@ from proctor.plugins.sandboxes import (
     ExecResult,
     LeftOut,
     OnOutput,
-    Provider,
     Sandbox,
 )
 from proctor.plugins.sessions import Collected, Message, Session, Turn
@@ -216,6 +216,7 @@ class Grader(Protocol):
 
 __all__ = [
     "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "AttemptContext", "Benchmark",
-    "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness",
-    "LeftOut", "Message", "Model", "OnOutput", "OpenModel", "Provider", "Sandbox", "Session", "StartSession", "Turn",
+    "Capabilities", "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult",
+    "GradeContext", "Grader", "Harness", "LeftOut", "Message", "Model", "OnOutput", "OpenModel", "Provider",
+    "Sandbox", "Say", "Session", "StartSession", "Turn",
 ]  # fmt: skip

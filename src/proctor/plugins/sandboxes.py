@@ -1,4 +1,4 @@
-"""The contract of providers: sandboxes, what makes them, and what comes of a command in one.
+"""The contract of sandboxes, and what comes of a command in one; what makes them is in `plugins.providers`.
 
 `plugins.api` has all of this as well; plugins import it from there.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import Network
 
 MEBIBYTE = 1024 * 1024
 OUTPUT_LIMIT_BYTES = 10 * MEBIBYTE
@@ -158,6 +158,24 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def set_network(self, network: Network) -> None:
+        """Change what commands may reach from now on; only where the provider switches networks.
+
+        What still runs must not keep more than it may have now: it is ended where its reach cannot be changed.
+        """
+        ...
+
+    async def snapshot(self) -> str:
+        """Keep the whole file system as an image and return its name; only where the provider supports snapshots."""
+        ...
+
+    async def keep(self) -> None:
+        """Let it live on when this process ends, marked as `kept` in what `list` returns; it is not used any more.
+
+        Only where the provider can keep sandboxes. What a provider cannot keep of it, such as running processes, ends.
+        """
+        ...
+
     async def mark(self) -> None:
         """Note the state of the work directory, for `reset`; only where the provider supports reuse."""
         ...
@@ -183,42 +201,6 @@ class AgentSandbox(Sandbox, Protocol):
         ...
 
 
-class Provider(Protocol):
-    """Makes sandboxes. One object per provider and invocation."""
-
-    name: str
-    remote: bool
-    recommended_concurrency: int | None
-    default_limit: int | None
-    default_open_per_second: float
-    """Sandboxes opened per second unless told otherwise; 0 is off."""
-    exclusive: bool
-    """Whether it is correct only with one attempt at a time."""
-    supports_reuse: bool
-    """Whether its sandboxes can be marked and reset."""
-    lifetime_seconds: float | None
-    """How long a sandbox lives, or None for ever."""
-    warning: str | None
-    """One line that a user should read before trusting it, or None."""
-
-    def refuse(self, environment: EnvironmentSpec) -> str | None:
-        """Return why this provider cannot make such an environment, or None if it can."""
-        ...
-
-    async def open(self, environment: EnvironmentSpec, labels: Mapping[str, str]) -> Sandbox:
-        """Make a sandbox that carries `labels` where `list` finds them."""
-        ...
-
-    async def list(self, labels: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
-        """Return the labels (with `sandbox` = its id) of the live sandboxes that carry all of `labels`."""
-        ...
-
-    async def finalize(self) -> None:
-        """Remove what is left of the invocation after its last sandbox."""
-        ...
-
-
 __all__ = [
-    "MEBIBYTE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "ExecLimits", "ExecResult", "LeftOut", "OnOutput", "Provider",
-    "Sandbox",
+    "MEBIBYTE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "ExecLimits", "ExecResult", "LeftOut", "OnOutput", "Sandbox",
 ]  # fmt: skip

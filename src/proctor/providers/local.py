@@ -13,27 +13,22 @@ proctor's own, and limits on what they use.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pwd
-import re
 import shlex
-import stat
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
 
 from proctor.errors import Fault, describe
-from proctor.model.spec import EnvironmentSpec, Resources
-from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, LeftOut, OnOutput
+from proctor.model.environment import EnvironmentSpec, Network
+from proctor.plugins.api import OUTPUT_LIMIT_BYTES, Capabilities, ExecLimits, ExecResult, LeftOut, OnOutput, Say
 from proctor.providers import _copy_out, _files, _reset
+from proctor.providers._folders import Folders, mark_kept, remove_folder
 from proctor.runtime.process import GRACE_SECONDS, Processes, base_interpreter, kill_processes, remove_stale_groups
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-ID_BYTES = 6
-_ID = re.compile(f"local-[0-9a-f]{{{2 * ID_BYTES}}}")
+_PARTS = ("work", "mark", "home", "tmp")
 
 
 class LocalSandbox:
@@ -124,13 +119,29 @@ class LocalSandbox:
         await self._processes.kill()
         await asyncio.to_thread(_reset.restore_exactly, f"{self._folder}/mark", self.workdir)
 
+    async def set_network(self, network: Network) -> None:
+        """Refuse: commands reach what their user reaches."""
+        raise NotImplementedError("provider local cannot limit the network")
+
+    async def snapshot(self) -> str:
+        """Refuse: there are no images."""
+        raise NotImplementedError("provider local has no images")
+
+    async def keep(self) -> None:
+        """Kill what runs, and leave the directory."""
+        self._require()
+        self._disposed = True
+        async with self._disposing:
+            await self._processes.kill()
+            await asyncio.to_thread(mark_kept, self._folder)
+
     async def dispose(self) -> None:
         """Kill what runs and remove the directory."""
         self._disposed = True
         async with self._disposing:
             await self._processes.kill()
             if self._made or not _files.remove_unused(self._folder):
-                await _remove(self._folder)
+                await remove_folder(self._folder, _PARTS)
 
     def _make(self, name: str) -> None:
         """Make a directory, once: what somebody removed stays removed."""
@@ -154,107 +165,60 @@ class LocalProvider:
     default_limit: int | None = 128
     default_open_per_second = 0.0
     exclusive = False
-    supports_reuse = True
+    capabilities = Capabilities(reuse=True, keep=True)
     lifetime_seconds: float | None = None
     warning: str | None = "provider local isolates nothing: commands run as you, and can change whatever you can"
 
     def __init__(self, base: Path | None = None, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._base = os.path.realpath(base or os.path.join(tempfile.gettempdir(), f"proctor-{os.getuid()}"))
-        self.removal_command = f"rm -rf {shlex.quote(self._base)}/{{}}"  # for a person, with the id of a sandbox
+        self._folders = Folders(self.name, base)
+        self.removal_command = (
+            f"rm -rf {shlex.quote(self._folders.base)}/{{}}"  # for a person, with the id of a sandbox
+        )
         self._grace_seconds = grace_seconds
-        self._base_is_fine = False
 
     def refuse(self, environment: EnvironmentSpec) -> str | None:
-        """Return what it cannot make, and why."""
-        if environment.image is not None:
-            return f"provider local has no images: cannot use `{environment.image}`"
-        if environment.network != "full":
-            return f"provider local cannot limit the network: cannot enforce `{environment.network}`"
-        if environment.resources != Resources():
-            return "provider local cannot enforce cpus or memory of a sandbox"
+        """Return None: what it cannot do, its capabilities say."""
         return None
+
+    async def unavailable(self) -> str | None:
+        """Return None: it works everywhere."""
+        return None
+
+    async def resolve(self, environment: EnvironmentSpec) -> EnvironmentSpec:
+        """Return the environment as it is: there is no image."""
+        return environment
+
+    async def prepare(self, environment: EnvironmentSpec, say: Say) -> None:
+        """Do nothing: there is no image."""
 
     async def open(self, environment: EnvironmentSpec, labels: Mapping[str, str]) -> LocalSandbox:
         """Make a work directory."""
-        if (reason := self.refuse(environment)) is not None:
-            raise Fault("provider.open_failed", reason)
         try:
-            return LocalSandbox(self._make(labels), environment.env, grace_seconds=self._grace_seconds)
+            return LocalSandbox(self._folders.make(labels), environment.env, grace_seconds=self._grace_seconds)
         except OSError as error:
             raise Fault("provider.open_failed", f"no work directory could be made: {describe(error)}") from error
 
     async def list(self, labels: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
         """Return the labels of the sandboxes of this user, whichever process opened them."""
-        found: list[Mapping[str, str]] = []
-        with suppress(FileNotFoundError):
-            for name in sorted(os.listdir(self._base)):
-                if (own := _read_labels(f"{self._base}/{name}")) is not None and labels.items() <= own.items():
-                    found.append({**own, "sandbox": name})
-        return found
+        return self._folders.list(labels)
 
     async def remove(self, sandbox: str) -> None:
         """Dispose of a sandbox by its id, whichever process opened it; raises `Fault` if that fails."""
-        if not _ID.fullmatch(sandbox):
-            raise ValueError(f"{sandbox!r} is no sandbox of provider local")
+        folder = self._folders.of(sandbox)
         await kill_processes(sandbox)
-        await _remove(os.path.join(self._base, sandbox))
+        await remove_folder(folder, _PARTS)
+
+    async def enter(self, sandbox: str) -> Sequence[str]:
+        """Return the command that starts a shell in the work directory."""
+        folder = self._folders.there(sandbox)
+        os.makedirs(f"{folder}/work", exist_ok=True)
+        variables = (f"HOME={folder}/home", f"TMPDIR={os.path.join(folder, 'tmp')}")
+        return ("env", *variables, "sh", "-c", f"cd {shlex.quote(folder)}/work && exec sh")
 
     async def finalize(self) -> None:
         """Remove the folder of all sandboxes if none is left."""
-        self._base_is_fine = False
         await asyncio.to_thread(remove_stale_groups)
-        with suppress(OSError):  # others have sandboxes there
-            os.rmdir(self._base)
-
-    def _make(self, labels: Mapping[str, str]) -> str:
-        """Make the directories of a sandbox and return the folder."""
-        if not self._base_is_fine:
-            _make_base(self._base)
-            self._base_is_fine = True
-        folder = f"{self._base}/local-{os.urandom(ID_BYTES).hex()}"
-        try:
-            os.mkdir(folder, 0o700)
-        except FileNotFoundError:  # another process found the base empty, and removed it
-            _make_base(self._base)
-            os.mkdir(folder, 0o700)
-        try:
-            Path(folder, "labels.json").write_text(json.dumps(dict(labels)))  # no part of it can be read as a whole
-        except OSError:
-            _files.remove_tree(folder)
-            raise
-        return folder
-
-
-def _make_base(base: str) -> None:
-    """Make the folder of all sandboxes; raises `Fault` if it is there and somebody else could change it."""
-    os.makedirs(base, mode=0o700, exist_ok=True)
-    found = os.lstat(base)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise Fault("provider.unavailable", f"{base} is not a directory that only this user can change: remove it")
-
-
-def _read_labels(folder: str) -> dict[str, str] | None:
-    """Return the labels of a sandbox; None for what is no sandbox, or is not yet or no longer one."""
-    try:
-        with open(f"{folder}/labels.json", "rb") as file:
-            found: Any = json.loads(file.read())
-    except (OSError, ValueError):
-        return None
-    return cast("dict[str, str]", found) if isinstance(found, dict) else None
-
-
-async def _remove(folder: str) -> None:
-    """Remove a sandbox, its labels last, so that it is listed while anything is left of it."""
-
-    def remove() -> None:
-        for name in ("work", "mark", "home", "tmp"):
-            _files.remove_tree(f"{folder}/{name}")
-        _files.remove_tree(folder)
-
-    try:
-        await asyncio.to_thread(remove)
-    except OSError as error:
-        raise Fault("dispose.failed", f"the sandbox's directory could not be removed: {describe(error)}") from error
+        self._folders.remove_empty()
 
 
 def _require_user(user: str | None) -> None:

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from proctor.core.schedule import RetryPolicy
 from proctor.model.attempt import GradingMode, Issue
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import SavedFile
-from proctor.model.spec import Artifact, EnvironmentSpec, Json, Task, TimeLimits
+from proctor.model.spec import Artifact, Json, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.runtime.agent_box import SandboxHooks
 from proctor.runtime.lanes import Lane

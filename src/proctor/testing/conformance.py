@@ -13,10 +13,10 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.api import Provider, Sandbox
 from proctor.runtime import _killing
 
@@ -77,13 +77,7 @@ class ProviderCheck:
     async def __call__(self) -> None:
         """Run the check with a provider and a sandbox of its own; raises `NotConforming`."""
         token = os.urandom(8).hex()
-        environment = EnvironmentSpec(
-            provider=self.environment.provider,
-            image=self.environment.image,
-            env={**self.environment.env, ENVIRONMENT_MARKER: token},
-            resources=self.environment.resources,
-            network=self.environment.network,
-        )
+        environment = replace(self.environment, env={**self.environment.env, ENVIRONMENT_MARKER: token})
         provider = self.make_provider()
         labels = {"check": token, "purpose": "conformance"}
         async with asyncio.timeout(CHECK_SECONDS):

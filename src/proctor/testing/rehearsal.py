@@ -22,7 +22,8 @@ from proctor.authoring.tasks import PythonTask
 from proctor.errors import Fault, SkipTask
 from proctor.graders.checks import grade_of
 from proctor.model.attempt import NO_USAGE, Grade, InvalidGrade, Usage
-from proctor.model.spec import Component, EnvironmentSpec, Json, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Component, Json, Task
 from proctor.plugins.api import AgentSandbox, Collected, Message, Model, Sandbox, Turn
 from proctor.providers.local import LocalProvider
 from proctor.runtime.agent_box import AgentBox

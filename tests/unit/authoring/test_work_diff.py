@@ -14,7 +14,7 @@ import pytest
 from proctor.authoring import work_listing
 from proctor.authoring.work_diff import Diff, DiffWatch
 from proctor.authoring.work_listing import CannotList, list_work
-from proctor.model.spec import EnvironmentSpec
+from proctor.model.environment import EnvironmentSpec
 from proctor.providers.local import LocalProvider
 
 Step = Callable[[Any], Awaitable[Any]]

@@ -17,18 +17,8 @@ from proctor.core.identity import (
 )
 from proctor.core.identity_fields import FIELD_DECISIONS
 from proctor.model.attempt import GradingMode
-from proctor.model.spec import (
-    Artifact,
-    Component,
-    EnvironmentSpec,
-    Experiment,
-    ModelSpec,
-    Reference,
-    Resources,
-    RetrySpec,
-    Task,
-    TimeLimits,
-)
+from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
+from proctor.model.spec import Artifact, Component, Experiment, ModelSpec, Reference, RetrySpec, Task, TimeLimits
 
 DECLARED = (
     Experiment,
@@ -41,10 +31,18 @@ DECLARED = (
     Reference,
     TimeLimits,
     Artifact,
+    Network,
+    Build,
+    Compose,
 )
 
 MODEL = ModelSpec("openai/gpt-x", "https://api.example.com:8443/v1", "secret", None, {"temperature": 0})
-ENVIRONMENT = EnvironmentSpec("docker", "python:3.12", {"A": "1"}, Resources(1.0, 1024), "none")
+BUILD = Build("/context", "digest of it", args=(("A", "1"),))
+COMPOSE = Compose("/folder/compose.yaml", "digest of it")
+ENVIRONMENT = EnvironmentSpec(
+    "docker", "python:3.12", build=BUILD, compose=COMPOSE, env={"A": "1"}, resources=Resources(1.0, 1024),
+    network=Network("allow", ("example.org", "example.com")),
+)  # fmt: skip
 EXPERIMENT = Experiment(
     name="e", benchmark=Component("b", {"n": 1}), harness=Component("h", {"system": "x"}), model=MODEL,
     environment=ENVIRONMENT, flags={"f": 1},
@@ -120,7 +118,31 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (EnvironmentSpec, "env"): with_environment(env={"A": "2"}),
     (EnvironmentSpec, "resources"): with_environment(resources=Resources()),
     (EnvironmentSpec, "proxy"): with_environment(proxy=True),
-    (EnvironmentSpec, "network"): with_environment(network="full"),
+    (EnvironmentSpec, "network"): with_environment(network=Network("full")),
+    (EnvironmentSpec, "setup_network"): with_environment(setup_network=Network("full")),
+    (EnvironmentSpec, "grade_network"): with_environment(grade_network=Network("none")),
+    (EnvironmentSpec, "image_digest"): with_environment(image_digest="sha256:1"),
+    (EnvironmentSpec, "build"): with_environment(build=None),
+    (EnvironmentSpec, "compose"): with_environment(compose=None),
+    (EnvironmentSpec, "user"): with_environment(user="nobody"),
+    (EnvironmentSpec, "workdir"): with_environment(workdir="/app"),
+    (Network, "mode"): with_environment(network=Network("none", ("example.org", "example.com"))),
+    (Network, "hosts"): with_environment(network=Network("allow", ("example.org",))),
+    **{
+        (Build, name): with_environment(build=replaced(BUILD, **{name: value}))
+        for name, value in (
+            ("context", "/elsewhere"),
+            ("digest", "another"),
+            ("dockerfile", "Dockerfile.test"),
+            ("args", ()),
+            ("target", "test"),
+        )
+    },
+    **{
+        (Compose, name): with_environment(compose=replaced(COMPOSE, **{name: value}))
+        for name, value in (("file", "/elsewhere/compose.yaml"), ("digest", "another"), ("service", "agent"))
+    },
+    (Resources, "processes"): with_environment(resources=Resources(1.0, 1024, 7)),
     (Resources, "cpus"): with_environment(resources=Resources(2.0, 1024)),
     (Resources, "memory_bytes"): with_environment(resources=Resources(1.0, 2048)),
     (Task, "id"): replaced(TASK, id="u"),
@@ -168,6 +190,16 @@ def test_P2_a_field_changes_the_identity_exactly_if_it_is_decided_so(declared, f
     task = changed if isinstance(changed, Task) else TASK
     counts = FIELD_DECISIONS[declared][field].part is not None
     assert (whole(experiment, task, oracle=oracle) != whole(oracle=oracle)) is counts
+
+
+def test_P2_an_image_counts_by_what_it_is_and_not_by_its_name():
+    one, other = (
+        replaced(EXPERIMENT, environment=replaced(ENVIRONMENT, image=name, image_digest="sha256:1"))
+        for name in ("python:3.12", "mirror/python:3.12")
+    )
+    assert whole(one) == whole(other)
+    hosts = replaced(ENVIRONMENT, network=Network("allow", ("example.com", "example.org")))
+    assert whole(replaced(EXPERIMENT, environment=hosts)) == whole()
 
 
 def test_P2_a_reference_counts_for_oracle_only():
@@ -246,7 +278,9 @@ def test_what_is_no_json_value_is_refused(value):
 def test_digests_are_what_they_were():
     """Saved identities are compared with these: a change here needs another IDENTITY_FORMAT."""
     assert digest({"b": [1, None, "x"], "a": 1.5}) == "7b267faa58851e6d"
-    assert whole(task=replaced(TASK, artifacts=())) == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
+    plain = replaced(ENVIRONMENT, build=None, compose=None, network=Network("none"))
+    experiment = replaced(EXPERIMENT, environment=plain)
+    assert whole(experiment, replaced(TASK, environment=plain, artifacts=())) == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
     assert SharedIdentity.of({"b": "1", "a": "2"}).slot({"task": "3"}, 0) == "8926ca7f532c7c9e966354ae2b18f563"
 
 

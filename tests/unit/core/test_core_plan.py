@@ -10,8 +10,9 @@ from proctor.core.plan import ExperimentPlan, PlannedInput, PluginFacts, check_t
 from proctor.core.reuse import NEW
 from proctor.errors import InternalError, NothingToRun, UsageError
 from proctor.model.attempt import GradingMode
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.ids import SlotKey
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, Reference, Task
+from proctor.model.spec import Component, Experiment, Reference, Task
 
 FACTS = PluginFacts(benchmark_version="1", harness_version="2", harness_name="chat", grader_versions={"text": "3"})
 

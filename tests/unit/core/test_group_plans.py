@@ -10,7 +10,8 @@ import pytest
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, plan
 from proctor.core.schedule import GroupPlan, OnUnavailable
 from proctor.errors import UsageError
-from proctor.model.spec import Component, EnvironmentSpec, Experiment, Resources, Task
+from proctor.model.environment import EnvironmentSpec, Resources
+from proctor.model.spec import Component, Experiment, Task
 
 GRADER = Component("g")
 FACTS = PluginFacts("1", "1", "nop", {"g": "1"}, benchmark_isolated=True, harness_isolated=True)

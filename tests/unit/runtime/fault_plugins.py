@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from proctor.model.attempt import Grade, GradingMode
-from proctor.model.spec import EnvironmentSpec, Task
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.spec import Task
 from proctor.plugins.api import Collected, ExecResult, LeftOut, Turn
-from proctor.testing.fakes import FakeProvider, NoOptions
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import NoOptions
 
 ARTIFACT = "out.txt"
 REWARD = "reward.txt"

@@ -23,8 +23,9 @@ from proctor.core.schedule import ExperimentPlan, RetryPolicy
 from proctor.core.scheduler import Scheduler
 from proctor.errors import Fault
 from proctor.model.attempt import GradingMode
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import AttemptSealed, Interrupted, IssueRaised, TryEnded, WorkCheckpointed
-from proctor.model.spec import Artifact, Component, EnvironmentSpec, Task, TimeLimits
+from proctor.model.spec import Artifact, Component, Task, TimeLimits
 from proctor.report.view import RunView
 from proctor.runtime.job import Checkpoint, TryJob
 from proctor.runtime.loop import Loop

@@ -18,7 +18,8 @@ from proctor.plugins.api import ChatMessage, Completion
 from proctor.runtime.backoff import retry_after_seconds
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import FakeClock, FakeHarness, FakeProvider
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeClock, FakeHarness
 
 WALL = 1_800_000_000.0
 CODE = "model.rate_limited"

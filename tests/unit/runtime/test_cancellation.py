@@ -27,6 +27,7 @@ from virtual_loop import LoopClock, Steps, VirtualLoop, run_virtually, settled
 
 from proctor.core.schedule import RetryPolicy
 from proctor.model.attempt import GradingMode, Outcome
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
@@ -39,7 +40,7 @@ from proctor.model.events import (
     TryEnded,
     WorkCheckpointed,
 )
-from proctor.model.spec import Artifact, Component, EnvironmentSpec, Task, TimeLimits
+from proctor.model.spec import Artifact, Component, Task, TimeLimits
 from proctor.runtime.job import Checkpoint, TryJob
 from proctor.runtime.lanes import Lane
 from proctor.runtime.redact import Redactor

@@ -36,7 +36,8 @@ from proctor.runtime.job import Checkpoint
 from proctor.runtime.lanes import Lane
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import FakeClock, FakeGrader, FakeHarness, fake_task, for_ever, nothing, raises
+from proctor.testing.actions import for_ever, nothing, raises
+from proctor.testing.fakes import FakeClock, FakeGrader, FakeHarness, fake_task
 
 APART = pytest.mark.parametrize("grading", [GradingMode.NONE, GradingMode.FRESH])
 PRODUCES = "mkdir out; printf one > out/one; printf 'two\n' > out/Two_2.txt; printf x > 'a:b'"

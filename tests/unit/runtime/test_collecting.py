@@ -16,7 +16,7 @@ from proctor.model.attempt import GradingMode, Outcome, Phase, Verdict, verdict_
 from proctor.model.events import PhaseStarted, WorkCheckpointed
 from proctor.model.spec import Artifact, TimeLimits
 from proctor.providers.local import LocalProvider, LocalSandbox
-from proctor.testing.fakes import for_ever, raises
+from proctor.testing.actions import for_ever, raises
 
 MODES = pytest.mark.parametrize("grading", list(GradingMode))
 

@@ -38,7 +38,9 @@ from proctor.model.events import (
 )
 from proctor.runtime import hurry
 from proctor.runtime.loop import GRACE_SECONDS
-from proctor.testing.fakes import FakeHarness, FakeProvider, for_ever
+from proctor.testing.actions import for_ever
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeHarness
 
 CUT = Interrupted(15, "SIGTERM")
 AGAIN = Interrupted(2, "SIGINT again")

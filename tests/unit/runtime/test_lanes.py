@@ -15,7 +15,9 @@ from proctor.runtime.job import TryJob
 from proctor.runtime.lanes import Lane
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeHarness, FakeProvider, for_ever, raises
+from proctor.testing.actions import for_ever, raises
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeHarness
 
 
 class LaneBench:

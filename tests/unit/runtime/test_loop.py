@@ -15,6 +15,7 @@ from proctor.core.plan import ExperimentPlan
 from proctor.core.scheduler import Scheduler
 from proctor.errors import InternalError, StoreError
 from proctor.model.attempt import GradingMode, Verdict
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import (
     FINAL_EVENTS,
     AttemptSealed,
@@ -26,22 +27,16 @@ from proctor.model.events import (
     TryEnded,
     TryStarted,
 )
-from proctor.model.spec import EnvironmentSpec, TimeLimits
+from proctor.model.spec import TimeLimits
 from proctor.report.view import RunView
 from proctor.runtime import phases
 from proctor.runtime.job import TryJob
 from proctor.runtime.loop import Loop
 from proctor.runtime.publisher import Shown
 from proctor.runtime.redact import Redactor
-from proctor.testing.fakes import (
-    FakeBenchmark,
-    FakeClock,
-    FakeGrader,
-    FakeHarness,
-    FakeProvider,
-    fake_task,
-    for_ever,
-)
+from proctor.testing.actions import for_ever
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeGrader, FakeHarness, fake_task
 
 
 class Sink:

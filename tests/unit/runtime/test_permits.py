@@ -13,7 +13,9 @@ from proctor.core.commands import StartTry
 from proctor.model.attempt import GradingMode
 from proctor.model.events import AttemptSealed, Interrupted
 from proctor.runtime.job import TryJob
-from proctor.testing.fakes import FakeBenchmark, FakeGrader, FakeHarness, FakeProvider, for_ever, raises
+from proctor.testing.actions import for_ever, raises
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeGrader, FakeHarness
 
 POINTS = ["open", "setup", "start", "send", "collect", "grade", "close", "dispose"]
 

@@ -11,7 +11,9 @@ from proctor.core.failure import FINAL, RETRY, after_try
 from proctor.errors import Fault, SkipTask
 from proctor.model.attempt import GradingMode, Phase, Usage, Verdict, verdict_of
 from proctor.model.codes import Severity
-from proctor.testing.fakes import FakeBenchmark, FakeHarness, FakeProvider, raises
+from proctor.testing.actions import raises
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeHarness
 
 REFUSED = "model.invalid_request"
 

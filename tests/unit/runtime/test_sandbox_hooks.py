@@ -19,7 +19,9 @@ from proctor.model.spec import TimeLimits
 from proctor.runtime.agent_box import SandboxHooks
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeHarness, FakeProvider, for_ever, raises
+from proctor.testing.actions import for_ever, raises
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeHarness
 
 SOON = 0.02
 

@@ -17,7 +17,8 @@ from proctor.runtime import watchdog
 from proctor.runtime.redact import Redactor
 from proctor.runtime.running import run_to_end
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import FakeBenchmark, FakeHarness, FakeProvider
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeHarness
 
 
 async def drive(bench: Bench) -> None:

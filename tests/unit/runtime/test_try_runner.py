@@ -11,6 +11,7 @@ import pytest
 
 from proctor.errors import Fault, SkipTask
 from proctor.model.attempt import Grade, GradingMode, Outcome, Phase, TryResult, Usage, Verdict, verdict_of
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import (
     GradingQueued,
     IssueRaised,
@@ -21,20 +22,13 @@ from proctor.model.events import (
     TryEnded,
     WorkCheckpointed,
 )
-from proctor.model.spec import EnvironmentSpec, TimeLimits
+from proctor.model.spec import TimeLimits
 from proctor.runtime.job import TryJob
 from proctor.runtime.redact import Redactor
 from proctor.runtime.try_runner import TryRunner
-from proctor.testing.fakes import (
-    FakeBenchmark,
-    FakeClock,
-    FakeGrader,
-    FakeHarness,
-    FakeProvider,
-    fake_task,
-    for_ever,
-    raises,
-)
+from proctor.testing.actions import for_ever, raises
+from proctor.testing.fake_provider import FakeProvider
+from proctor.testing.fakes import FakeBenchmark, FakeClock, FakeGrader, FakeHarness, fake_task
 
 SOON = 0.02
 SECRET = "sk-verysecretvalue1234"
