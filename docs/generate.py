@@ -181,6 +181,9 @@ def exits_page() -> str:
         "`show` exits 3 where the journal is damaged or of a newer proctor. A reader that goes away, or a stream that",
         "is closed, changes no exit code. What `show`, `list` and `check` cannot print for any other reason (a full",
         "disk) is exit 3; a run goes on and keeps its results all the same.",
+        "",
+        "`doctor` exits 1 where no provider of sandboxes works. `sandbox` exits 3 where a sandbox could not be",
+        "removed, or a provider did not answer; `sandbox enter` ends as its shell does.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proctor.authoring.task_try import TaskTry
     from proctor.authoring.tasks import task
     from proctor.errors import ExperimentFatal, NothingToRun, ProctorError, SkipTask, StoreError, TaskFatal, UsageError
+    from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
     from proctor.sdk import (
         LaunchResult,
         Plan,
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Experiment", "ExperimentFatal", "LaunchResult", "NothingToRun", "Plan", "ProctorError", "RunResult", "SkipTask",
-    "StoreError", "StreamEvent", "TaskFatal", "TaskGroup", "TaskTry", "UsageError", "__version__", "alaunch", "aplan",
-    "arun", "hook", "launch", "plan", "run", "stream", "task",
+    "Build", "Compose", "EnvironmentSpec", "Experiment", "ExperimentFatal", "LaunchResult", "Network", "NothingToRun",
+    "Plan", "ProctorError", "Resources", "RunResult", "SkipTask", "StoreError", "StreamEvent", "TaskFatal",
+    "TaskGroup", "TaskTry", "UsageError", "__version__", "alaunch", "aplan", "arun", "hook", "launch", "plan", "run",
+    "stream", "task",
 ]  # fmt: skip
 
 _HOMES = {
@@ -46,6 +48,11 @@ _HOMES = {
     "StoreError": "proctor.errors",
     "TaskFatal": "proctor.errors",
     "UsageError": "proctor.errors",
+    "Build": "proctor.model.environment",
+    "Compose": "proctor.model.environment",
+    "EnvironmentSpec": "proctor.model.environment",
+    "Network": "proctor.model.environment",
+    "Resources": "proctor.model.environment",
     "TaskGroup": "proctor.authoring.groups",
     "TaskTry": "proctor.authoring.task_try",
     "hook": "proctor.authoring.hooks",

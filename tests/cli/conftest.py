@@ -23,6 +23,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(SUPPORT), str(Path(proctor_package.__file__).parent.parent)]))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PROCTOR_PROVIDER", "local")
     monkeypatch.syspath_prepend(str(SUPPORT))
 
 

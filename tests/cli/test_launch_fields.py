@@ -63,7 +63,8 @@ EXECUTION: dict[str, Any] = {
 RUNTIME: dict[str, Any] = {
     "provider_limits": {"local": 7}, "results_dir": "elsewhere", "env_open_qps": {"local": 7},
     "checkpoint_resume": False, "record_url": "sqlite:///r.db", "lease_wait_seconds": 7, "timeout_seconds": 7,
-    "cleanup_grace_seconds": 7,
+    "cleanup_grace_seconds": 7, "host_cpus": 1.5, "host_memory": "3g", "max_build_concurrency": 7,
+    "keep_environment": "all",
 }  # fmt: skip
 
 MODEL: dict[str, Any] = {

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 from program import HANG_SECONDS, Ended
 
-from proctor.cli.leftovers import _without, _without_tied, sandbox_lines
+from proctor.cli.leftovers import _without, _without_tied, kept_lines, sandbox_lines
+from proctor.model.environment import EnvironmentSpec
+from proctor.model.events import Purpose, SandboxKept
+from proctor.model.spec import Component, Experiment
 
 Proctor = Callable[..., Ended]
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -21,6 +24,9 @@ Process = Callable[..., "subprocess.Popen[str]"]
 OPTIONS = [
     "--set", "benchmark.params.tasks=12", "--set", "harness.params.seconds=0.05", "--task-concurrency", "2",
 ]  # fmt: skip
+
+NONE = Component("none")
+CLOUD = EnvironmentSpec("cloud")
 
 
 def last_command(err: str) -> str:
@@ -114,6 +120,20 @@ def test_10_I1_where_everything_is_missing_the_command_is_the_same(process: Proc
     assert "missing: 3 attempts of 3 tasks" in said
 
 
+@pytest.mark.parametrize("door", ["proctor.yaml", "--keep-environment"])
+def test_10_I1_nothing_is_kept_by_what_runs_the_rest(
+    process: Process, proctor: Proctor, tmp_path: Path, door: str
+) -> None:
+    typed = ["run", "trivial", "plugins:Sleeper", *OPTIONS]
+    option = [door] if door.startswith("-") else []
+    if not option:
+        (tmp_path / "proctor.yaml").write_text("runtime: {keep_environment: failed}\n")
+    command = shlex.split(last_command(interrupted(process, tmp_path, *typed, *option, "--run-id=first", after=1)))
+    assert command == [*typed, *([] if option else ["--set", "runtime.keep_environment=null"]), "--reuse=first"]
+    again = proctor(*command)
+    assert again.code == 0, again.err
+
+
 def test_a_run_that_was_not_interrupted_misses_nothing(proctor: Proctor) -> None:
     ended = proctor("run", "trivial", "plugins:Sleeper", "--limit", "3", "--set", "harness.params.every=2")
     assert ended.code == 3
@@ -128,19 +148,39 @@ def test_options_are_taken_out_in_every_form() -> None:
 
 
 def test_sandboxes_that_may_be_left_are_listed_with_what_removes_them() -> None:
-    local = SimpleNamespace(name="local", removal_command="rm -rf /base/{}")
     rooms: Any = {
-        "e": SimpleNamespace(resolved=SimpleNamespace(provider=local), labels={"invocation": "abc"}),
-        "f": SimpleNamespace(resolved=SimpleNamespace(provider=SimpleNamespace(name="cloud")), labels={}),
+        "e": SimpleNamespace(
+            resolved=SimpleNamespace(experiment=Experiment("e", NONE, NONE)), labels={"invocation": "abc"}
+        ),
+        "f": SimpleNamespace(
+            resolved=SimpleNamespace(experiment=Experiment("f", NONE, NONE, environment=CLOUD)), labels={}
+        ),
     }
     assert sandbox_lines([], rooms) == []
     assert sandbox_lines([], rooms, removed=3) == ["3 sandboxes removed"]
     assert sandbox_lines([("box", "f")], rooms, removed=2)[0] == "warning: 1 sandbox may be left, 2 removed:"
     assert sandbox_lines([("local-1", "e"), ("box", "f")], rooms) == [
         "warning: 2 sandboxes may be left:",
-        "  local-1: remove it with `rm -rf /base/local-1`",
-        "  box: remove it at cloud",
+        "  local-1: remove it with `proctor sandbox stop local-1`",
+        "  box: remove it with `proctor sandbox stop box --env cloud`",
     ]
+    assert "'a b'" in sandbox_lines([("a b", "f")], rooms)[1], "what a shell would take apart is quoted"
     many = sandbox_lines([(f"local-{number}", "e") for number in range(50)], rooms)
     assert len(many) == 22
     assert many[-1] == "  and 30 more, with the label invocation=abc"
+
+
+def test_V2_kept_sandboxes_are_counted_with_how_to_enter_and_stop_each() -> None:
+    assert kept_lines([]) == []
+    mine = SandboxKept("abcdefghijkl", 2, "local-1", Purpose.AGENT, "local")
+    other = SandboxKept("abcdefghijkl", 2, "proctor-9", Purpose.GRADE, "docker")
+    assert kept_lines([mine, other]) == [
+        "2 sandboxes kept, until stopped:",
+        "  @abcdefghijkl try 2, agent sandbox: `proctor sandbox enter local-1`, `proctor sandbox stop local-1`",
+        "  @abcdefghijkl try 2, grade sandbox: `proctor sandbox enter proctor-9 --env docker`, "
+        "`proctor sandbox stop proctor-9 --env docker`",
+    ]
+    many = kept_lines([mine] * 1_030)
+    assert many[0] == "1,030 sandboxes kept, until stopped:"
+    assert len(many) == 22
+    assert many[-1] == "  and 1,010 more: `proctor sandbox list --kept` shows all"

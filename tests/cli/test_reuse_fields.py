@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from doors import BASE, SCRIPT, over, tree_of, write
 from program import Ended
-from test_doors import paths_of
+from test_doors import ABLE, paths_of
 
 from proctor.config.schema import ExecutionConfig, ExperimentConfig
 
@@ -31,6 +31,15 @@ FIELDS: dict[str, tuple[Any, str | None]] = {
     "model.requests_per_minute": (7.5, CARRIED),
     "environment.env": ({"PORT": "8080"}, "environment"),
     "environment.proxy": (True, "environment"),
+    "environment.image": ("alpine:3", "environment"),
+    "environment.build": ({"context": "ctx", "target": "t"}, "environment"),
+    "environment.compose": ({"file": "ctx/c.yaml"}, "environment"),
+    "environment.resources.cpus": (0.5, "environment"),
+    "environment.resources.memory": ("64MiB", "environment"),
+    "environment.resources.processes": (64, "environment"),
+    "environment.network": ({"agent": "none", "grade": "full"}, "environment"),
+    "environment.user": ("agent", "environment"),
+    "environment.workdir": ("/app", "environment"),
     "attempts": (1, CARRIED),
     "max_concurrency": (3, CARRIED),
     "artifacts": ([{"path": "a"}], "artifacts"),
@@ -102,7 +111,7 @@ def by_project(tree: dict[str, Any]) -> list[str]:
     file: dict[str, Any] = {}
     for name, table in (("model", "models"), ("harness", "harnesses"), ("environment", "environments")):
         if name in tree:
-            file[table] = {BASE.get(name, "local"): tree.pop(name)}
+            file[table] = {BASE.get(name, ABLE): tree.pop(name)}
     file["execution"] = {name: tree.pop(name) for name in (*tree,) if name in ExecutionConfig.model_fields}
     write("proctor.yaml", file)
     return by_run(tree)
@@ -120,6 +129,16 @@ def decisions(proctor: Proctor, words: list[str]) -> set[str]:
 
 def test_P2_every_field_is_in_the_table() -> None:
     assert set(FIELDS) | OTHER_DIRECTORY | ELSEWHERE == set(paths_of(ExperimentConfig))
+
+
+@pytest.fixture(autouse=True)
+def able(environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the provider take every environment; a path is relative to the file that says it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROCTOR_PROVIDER", ABLE)
+    for folder in ("ctx", "experiments/ctx"):
+        write(f"{folder}/Dockerfile", "FROM scratch")
+        write(f"{folder}/c.yaml", {"services": {}})
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -274,14 +274,6 @@ def humaneval(answers: Iterable[tuple[Task, str | None]], base: Path) -> dict[st
     return asyncio.run(scenario())
 
 
-def test_every_reference_solution_of_humaneval_passes(tmp_path: Path) -> None:  # spec 11 oracle
-    tasks = list(asyncio.run(HumanEval(HumanEvalOptions()).tasks()))
-    outcomes = humaneval(((task, task.reference.answer) for task in tasks if task.reference), tmp_path)
-    assert len(outcomes) == 164
-    assert {name: outcome for name, outcome in outcomes.items() if not outcome.grade.solved} == {}
-    assert {name: outcome.issues for name, outcome in outcomes.items() if outcome.issues} == {}
-
-
 @pytest.mark.parametrize("answer", ["    pass\n", "```python\n```", None])
 def test_nothing_of_humaneval_passes_for_free(answer: str | None, tmp_path: Path) -> None:  # spec 11 nop
     tasks = list(asyncio.run(HumanEval(HumanEvalOptions()).tasks()))[::17]

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from proctor.testing.model_server import serve
 from proctor.testing.replies import answering
 from proctor.testing.scripts import humaneval
@@ -53,15 +51,14 @@ def test_check_says_that_it_is_gradeable(tmp_path: Path) -> None:
     assert code == 0
 
 
-@pytest.mark.parametrize(("share", "solved"), [("0.25", 41), ("0.5", 82)])
-def test_a_model_server_that_solves_a_share_gives_exactly_that_rate(tmp_path: Path, share: str, solved: int) -> None:
-    with serve(answering(humaneval(share))) as server:
+def test_a_model_server_that_solves_a_share_gives_exactly_that_rate(tmp_path: Path) -> None:
+    with serve(answering(humaneval("0.25"))) as server:
         code, receipt = run(
             tmp_path, "run", "humaneval", "chat", "scripted", "--set", f"model.base_url={server.base_url}"
         )
         assert len(server.requests) == 164
     [result] = receipt["runs"]
-    assert result["counts"]["passed"] == solved
+    assert result["counts"]["passed"] == 41
     assert result["counts"]["errored"] == 0
     assert result["usage"]["calls"] == 164
     assert result["usage"]["input_tokens"] > 0
@@ -69,6 +66,6 @@ def test_a_model_server_that_solves_a_share_gives_exactly_that_rate(tmp_path: Pa
     assert code == 0
 
 
-def test_the_mock_model_gives_the_same_without_a_server(tmp_path: Path) -> None:
-    _, receipt = run(tmp_path, "run", "humaneval", "chat", "mock/humaneval", "--set", "model.params.share=0.25")
-    assert receipt["runs"][0]["counts"]["passed"] == 41
+def test_a_mock_model_does_so_without_a_server(tmp_path: Path) -> None:
+    _, receipt = run(tmp_path, "run", "humaneval", "chat", "mock/humaneval", "--set", "model.params.share=0.5")
+    assert receipt["runs"][0]["counts"]["passed"] == 82

@@ -16,7 +16,7 @@ from kill_rig import SLOTS, Invocation, Moment, nothing_is_left
 
 from proctor.store.record_check import check_record
 
-SEEDS = range(int(os.environ.get("PROCTOR_KILL_SEEDS", "4")))
+SEEDS = range(int(os.environ.get("PROCTOR_KILL_SEEDS", "2")))
 LINES = {True: 2000, False: 250}
 """About so many lines an invocation shows, as JSON and as plain text."""
 

@@ -12,6 +12,9 @@ PACKAGE_SERVER = re.compile(
 )
 """Which servers packages come from is a setting of each machine."""
 
+PACKAGE_NAMES = dict.fromkeys((".ci/engines", "tests/meta/test_texts.py"), "docker.io")
+"""Packages that are called like a server, by the file that installs them."""
+
 
 def test_no_path_of_one_machine(texts: dict[str, str]) -> None:
     found = hits(MACHINE_PATH, texts)
@@ -19,7 +22,8 @@ def test_no_path_of_one_machine(texts: dict[str, str]) -> None:
 
 
 def test_no_address_of_a_package_server(texts: dict[str, str]) -> None:
-    found = hits(PACKAGE_SERVER, texts)
+    named = {name: text.replace(PACKAGE_NAMES.get(name, "\0"), "") for name, text in texts.items()}
+    found = hits(PACKAGE_SERVER, named)
     assert not found, "\n".join(found)
 
 

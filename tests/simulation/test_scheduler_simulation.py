@@ -22,7 +22,7 @@ from proctor.model.events import TimerFired
 from proctor.testing.simulate import Violation, World, check, main, real, simulate, world_of
 
 BATCH = 200
-BATCHES = int(os.environ.get("PROCTOR_SIMULATION_BATCHES", "5"))
+BATCHES = int(os.environ.get("PROCTOR_SIMULATION_BATCHES", "3"))
 """How many are simulated; 12 and more after a change of the scheduler."""
 
 
@@ -57,7 +57,8 @@ def test_the_worlds_meet_every_kind_of_command_and_end():
                  "stopped: stopped scope", "run complete", "run stopped", "run interrupted", "ResumeTry",
                  "BackoffStarted", "WakeAt", "OpenLane", "CloseLane", "AcquireLease", "LeaseRefused", "ReleaseLease",
                  "RunSetup", "RunTeardown", "stopped: early exit", "stopped: budget", "stopped: lease", "retry",
-                 "retry of grading", "only graded", "StoreFailed", "given up"):  # fmt: skip
+                 "retry of grading", "only graded", "SandboxKept", "ImageWaitEnded", "StoreFailed",
+                 "given up"):  # fmt: skip
         assert seen[kind] > 0, kind
 
 

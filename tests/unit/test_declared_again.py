@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proctor.authoring.environment_spec import spec_of
 from proctor.cli.declared_again import NO_CREDENTIAL, declared_again, fields_again
+from proctor.config.layers import plain_value
 from proctor.config.project import Project
 from proctor.config.schema import EnvironmentConfig, ExperimentConfig, ModelConfig
 from proctor.core.identity_fields import FIELD_DECISIONS
@@ -60,8 +65,47 @@ def test_P2_every_field_that_counts_is_declared_again() -> None:
     for name in ModelConfig.model_fields.keys() - {"api_key"}:
         assert getattr(config.model, name) == getattr(FULL.model, name), name
     assert config.model.api_key == NO_CREDENTIAL
-    for name in FIELD_DECISIONS[EnvironmentSpec].keys() & EnvironmentConfig.model_fields.keys():
-        assert getattr(config.environment, name) == getattr(FULL.environment, name), name
+    assert spec_of(config.environment, "", _here) == replace(FULL.environment, provider="")
+
+
+@contextmanager
+def _here(path: tuple[str, ...]) -> Generator[Path]:
+    yield Path()
+
+
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "image": {"image": "alpine:3"},
+    "build": {"build": {"context": "ctx", "dockerfile": "D", "args": {"A": "1"}, "target": "t"}},
+    "compose": {"compose": {"file": "ctx/c.yaml", "service": "app"}},
+    "path": {"image": "./ctx"},
+    "env": {"env": {"A": "b"}, "proxy": True},
+    "resources": {"resources": {"cpus": 1.5, "memory": "1GiB", "processes": 9}},
+    "none": {"network": "none"},
+    "hosts": {"network": {"allow": ["b.example.com", "a.example.com:80"]}},
+    "phases": {"network": {"setup": "full", "agent": "none", "grade": {"allow": ["a.example.com"]}}},
+    "setup alone": {"network": {"setup": "none"}},
+    "user": {"user": "agent", "workdir": "/app"},
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_P2_an_environment_is_declared_again_whatever_it_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ctx").mkdir()
+    (tmp_path / "ctx/D").write_text("FROM scratch\n")
+    (tmp_path / "ctx/c.yaml").write_text("services: {}\n")
+    declared = spec_of(EnvironmentConfig.model_validate(ENVIRONMENTS[name]), "p", _here)
+    tree = fields_again([plan(replace(FULL, environment=declared))]).tree["environment"]
+    assert tree.pop("provider") == "p"
+    assert spec_of(EnvironmentConfig.model_validate(tree), "p", _here) == declared
+    assert (
+        EnvironmentConfig.model_validate(plain_value(declared)).model_dump()
+        == EnvironmentConfig.model_validate({**tree, "provider": "p"}).model_dump()
+    )
+    told = replace(declared, image_digest="sha256:1")
+    assert fields_again([plan(replace(FULL, environment=told))]).tree["environment"] == {**tree, "provider": "p"}
 
 
 def test_what_says_nothing_is_left_out() -> None:

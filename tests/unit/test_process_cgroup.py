@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.runtime.cgroup import CgroupRoots, roots_from
+from proctor.runtime.cgroup import CgroupRoots, make_groups, roots_from, sandbox_roots_from
 
 V2_CONTROLLERS = frozenset({"memory", "pids"})
 
@@ -89,3 +89,87 @@ def test_groups_of_dead_processes_are_removed_and_no_others(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     CgroupRoots(pids=str(tmp_path)).remove_stale()
     assert {path.name for path in tmp_path.iterdir()} == {alive, foreign, "proctor-", "proctor-word-1"}
+
+
+# ------------------------------------------------------------------------------------------- groups of a sandbox
+
+
+def test_a_sandbox_is_enclosed_by_version_2() -> None:
+    roots = CgroupRoots(unified="/u", controllers=frozenset({"cpu", "memory", "pids"}))
+    plan, inner = roots.enclose("1-x", cpus=1.5, memory_bytes=5, processes=7)
+    assert plan == [
+        (
+            "/u/proctor-1-x",
+            [
+                ("cpu.max", "150000 100000"), ("memory.max", "5"), ("memory.swap.max", "0"), ("pids.max", "7"),
+                ("cgroup.subtree_control", "+cpu +memory +pids"),
+            ],
+        )
+    ]  # fmt: skip
+    assert inner.plan("1-x-1", memory_bytes=3, processes=None) == [
+        ("/u/proctor-1-x/proctor-1-x-1", [("memory.max", "3")])
+    ]
+
+
+def test_a_sandbox_is_enclosed_by_version_1_where_version_2_cannot() -> None:
+    roots = CgroupRoots(unified="/u", pids="/p", memory="/m", cpu="/c")
+    plan, inner = roots.enclose("1-x", cpus=0.5, memory_bytes=5, processes=None)
+    assert plan == [
+        ("/u/proctor-1-x", []),
+        ("/m/proctor-1-x", [("memory.limit_in_bytes", "5"), ("memory.memsw.limit_in_bytes", "5")]),
+        ("/c/proctor-1-x", [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")]),
+    ]
+    assert inner.plan("1-x-1", memory_bytes=None, processes=None) == [
+        ("/u/proctor-1-x/proctor-1-x-1", []),
+        ("/m/proctor-1-x/proctor-1-x-1", []),
+        ("/c/proctor-1-x/proctor-1-x-1", []),
+    ]
+
+
+def test_nothing_is_enclosed_where_no_groups_can_be_made() -> None:
+    plan, inner = CgroupRoots().enclose("1-x", cpus=1, memory_bytes=5, processes=7)
+    assert plan == []
+    assert inner.plan("1-x-1", memory_bytes=1, processes=1) == []
+    assert not any(CgroupRoots().limits(one) for one in ("cpu", "memory", "pids"))
+
+
+def test_what_each_version_limits() -> None:
+    unified = CgroupRoots(unified="/u", controllers=frozenset({"memory"}), cpu="/c")
+    assert [unified.limits(one) for one in ("cpu", "memory", "pids")] == [True, True, False]
+
+
+def test_groups_are_made_all_or_none(tmp_path: Path) -> None:
+    """A limit that the kernel does not take must not be missing in silence."""
+    (tmp_path / "there").mkdir()
+    fine = (f"{tmp_path}/one", [])
+    for wrong in ((f"{tmp_path}/there", []), (f"{tmp_path}/two", [("pids.max", "1")])):
+        with pytest.raises(OSError, match=r"there|pids\.max"):
+            make_groups([fine, wrong])
+        assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    make_groups([(f"{tmp_path}/three", [("memory.swap.max", "0")])])  # this one is not everywhere
+
+
+def test_groups_of_a_sandbox_are_found_by_its_name(tmp_path: Path) -> None:
+    for name in ("proctor-1-bwrap-a", "proctor-22-bwrap-a", "proctor-1-bwrap-b", "proctor-1-bwrap-a-3", "other"):
+        (tmp_path / name).mkdir()
+    found = CgroupRoots(unified=str(tmp_path)).groups_of("bwrap-a")
+    assert {Path(path).name for path in found} == {"proctor-1-bwrap-a", "proctor-22-bwrap-a"}
+
+
+def test_limits_are_found_above_where_our_own_group_has_none(tmp_path: Path) -> None:
+    """A session of systemd: its group holds processes, so the groups of sandboxes are made beside it."""
+    own = tmp_path / "user.slice/user-0.slice/session-1.scope"
+    own.mkdir(parents=True)
+    for folder in (own, *own.parents[:3]):
+        (folder / "cgroup.procs").touch()
+        (folder / "cgroup.subtree_control").touch()
+    for folder in own.parents[1:3]:
+        (folder / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    memberships = "0::/user.slice/user-0.slice/session-1.scope\n"
+    mounted = f"33 24 0:28 / {tmp_path} rw - cgroup2 cgroup2 rw"
+    assert roots_from(memberships, mounted) == CgroupRoots(unified=str(own))
+    found = CgroupRoots(unified=f"{tmp_path}/user.slice", controllers=frozenset({"cpu", "memory", "pids"}))
+    assert sandbox_roots_from(memberships, mounted) == found
+    for folder in own.parents[1:3]:
+        (folder / "cgroup.subtree_control").write_text("")
+    assert sandbox_roots_from(memberships, mounted) == CgroupRoots(unified=str(own))

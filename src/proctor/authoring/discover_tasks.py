@@ -18,6 +18,7 @@ from proctor.authoring.recorded_checks import GRADER_NAME
 from proctor.authoring.stale_modules import drop_stale_modules, note_modules, version_of
 from proctor.authoring.task_code import TaskCodes
 from proctor.authoring.task_files import paths_of, read_files
+from proctor.authoring.task_options import environment_in
 from proctor.authoring.tasks import PythonTask, made_during_import
 from proctor.errors import UsageError
 from proctor.model.spec import Artifact, Component, Reference, Task
@@ -219,7 +220,7 @@ def _planned(declared: Mapping[str, PythonTask], codes: TaskCodes, errors: list[
             files=files,
             reference=Reference(answer=reference) if isinstance(reference, str) else reference,
             tags=tuple(options.get("tags", ())),
-            environment=options.get("environment"),
+            environment=environment_in(options),
             needs_sandbox=options.get("sandbox", True),
             artifacts=tuple(
                 Artifact(artifact) if isinstance(artifact, str) else artifact

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from proctor.authoring.call_sites import CallSite, call_site
 from proctor.authoring.places import caller
 from proctor.errors import UsageError, nearest
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Task
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class ExperimentFields(TypedDict, total=False):
     """Default: `evals`, the project's own tasks."""
     harness: Named
     model: Named
-    environment: Named
+    environment: Named | EnvironmentSpec
+    """A provider by its name, a mapping of fields, or an `EnvironmentSpec`."""
     attempts: int
     max_concurrency: int
     grading: Literal["none", "fresh", "reuse"]

@@ -25,8 +25,9 @@ class TaskOptions(TypedDict, total=False):
     """Limit of a whole try, where the experiment sets none."""
     agent_timeout_seconds: float
     """Limit of the function, where the experiment sets none."""
-    environment: EnvironmentSpec
-    """What its sandbox is made from, in place of the environment of the experiment."""
+    environment: EnvironmentSpec | Mapping[str, Any]
+    """What its sandbox is made from, over the environment of the experiment: with the fields that files have for it, or
+    as an `EnvironmentSpec`. Paths in a mapping are relative to the file of the task."""
     files: Files
     """What is put into the sandbox before the harness starts: path there, and content; a `Path` is read from disk, from
     the directory of the file of the task."""
@@ -62,13 +63,18 @@ class Place:
 
 
 def check_options(options: TaskOptions, name: str | None, place: Place) -> None:
-    """Refuse what is no option, or has no sense."""
+    """Refuse what is no option, or has no sense; an environment that is a mapping becomes what it stands for."""
     for option, value in options.items():
         wrong = _wrong_option(option, value)
         if wrong is not None:
             raise UsageError(
                 f"{place}: {wrong}", hint=f"options there are name, {', '.join(TaskOptions.__annotations__)}"
             )
+    environment = options.get("environment")
+    if environment is not None and not isinstance(environment, EnvironmentSpec):
+        from proctor.authoring.task_environment import environment_of_task  # noqa: PLC0415 - few tasks have one
+
+        options["environment"] = environment_of_task(environment, Path(place.file).parent, str(place))
     usable: Any = name
     if usable is not None and not (
         isinstance(usable, str) and usable and usable == usable.strip().strip("/") and usable.isprintable()
@@ -77,6 +83,12 @@ def check_options(options: TaskOptions, name: str | None, place: Place) -> None:
             f"{place}: the name of a task must be a text without white space or `/` around it, not {name!r}",
             hint='for example `@task(name="nap-00")`',
         )
+
+
+def environment_in(options: TaskOptions) -> EnvironmentSpec | None:
+    """Return the environment that checked options name, or None."""
+    environment = options.get("environment")
+    return environment if isinstance(environment, EnvironmentSpec) else None
 
 
 def _wrong_option(option: str, value: Any) -> str | None:  # noqa: PLR0911 - one for each kind of option
@@ -89,8 +101,8 @@ def _wrong_option(option: str, value: Any) -> str | None:  # noqa: PLR0911 - one
         return f"`{option}` must be a text that is not empty, not {value!r}"
     if option in ("sandbox", "diff") and not isinstance(value, bool):
         return f"`{option}` must be True or False, not {value!r}"
-    if option == "environment" and not isinstance(value, EnvironmentSpec):
-        return f"`environment` must be a proctor.model.spec.EnvironmentSpec, not {type(value).__name__}"
+    if option == "environment" and not _is_environment(value):
+        return f"`environment` must be a mapping or a proctor.EnvironmentSpec, not {type(value).__name__}"
     if option == "reference" and not isinstance(value, str | Reference):
         return f"`reference` must be an answer or a proctor.model.spec.Reference, not {type(value).__name__}"
     if option in ("tags", "artifacts") and (isinstance(value, str) or not all(_is_word(one) for one in _items(value))):
@@ -104,6 +116,10 @@ def _is_word(value: Any) -> bool:
     return isinstance(value, str | Artifact) and bool(value)
 
 
+def _is_environment(value: Any) -> bool:
+    return isinstance(value, EnvironmentSpec | Mapping)
+
+
 def _items(value: Any) -> Iterable[Any]:
     return cast("Iterable[Any]", value) if isinstance(value, Iterable) else [None]
 
@@ -112,4 +128,4 @@ def _is_limit(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
 
 
-__all__ = ["Files", "Place", "TaskOptions", "check_options"]
+__all__ = ["Files", "Place", "TaskOptions", "check_options", "environment_in"]

@@ -15,7 +15,7 @@ from proctor.model.attempt import GradingMode
 def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[str]:
     """Return the warnings of providers at which sandboxes are opened, and notes on experiments; each once."""
     pairs = zip(resolved, plans, strict=True)
-    warnings = [one.provider.warning for one, run_plan in pairs if _opens_sandboxes(run_plan)]
+    warnings = [_warning(one) for one, run_plan in pairs if opens_sandboxes(run_plan)]
     notes = [text for one in resolved for text in one.notes]
     notes += differing_limits(one.experiment.model for one in resolved if one.experiment.model)
     said = [f"warning: {text}" for text in warnings if text] + [f"note: {text}" for text in notes]
@@ -24,5 +24,14 @@ def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[s
     return list(dict.fromkeys(said))
 
 
-def _opens_sandboxes(run_plan: RunPlan) -> bool:
+def _warning(one: Resolved) -> str | None:
+    """Return what a user should know of the provider; of one that nobody chose also why it is not another."""
+    warning = one.provider.warning
+    if warning is None or one.why_provider is None:
+        return warning
+    return f"{warning} (it is used as bwrap does not work here: {one.why_provider})"
+
+
+def opens_sandboxes(run_plan: RunPlan) -> bool:
+    """Say whether an experiment opens sandboxes at its provider."""
     return any(run_plan.schedule.agent_sandbox) or run_plan.experiment.grading is GradingMode.FRESH

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from proctor.cli.host_capacity import host_cpus, host_memory_bytes
 from proctor.cli.model_limits import model_limits
 from proctor.config.layers import Layered, Level, Source
 from proctor.config.load import validate
@@ -42,6 +44,18 @@ class Controls:
     """Whether saved work that was not graded may be graded without the agent."""
     record_url: str | None = None
     """Where the record is, if not in the results directory."""
+    host_cpus: float | None = None
+    """CPUs that sandboxes on this machine may declare in all."""
+    host_memory_bytes: int | None = None
+    """Memory that they may declare in all; None is no limit, where nobody knows how much there is."""
+    host_providers: frozenset[str] = frozenset()
+    """Providers whose sandboxes are on this machine."""
+    host_sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where the two came from, by `cpus` and `memory`."""
+    max_build_concurrency: int = 2
+    """Images that are built or fetched at once."""
+    keep_environment: Literal["failed", "all"] | None = None
+    """Which sandboxes are kept after their try: those of tries that did not pass, or all; None is none."""
 
 
 def resolve_controls(
@@ -83,6 +97,12 @@ def resolve_controls(
         cleanup_grace_seconds=settings.cleanup_grace_seconds,
         checkpoint_resume=settings.checkpoint_resume,
         record_url=record_url_of(runtime, settings.record_url),
+        host_cpus=host_cpus() if settings.host_cpus is None else settings.host_cpus,
+        host_memory_bytes=host_memory_bytes() if settings.host_memory is None else int(settings.host_memory),
+        host_providers=frozenset(name for name, provider in used.items() if not provider.remote),
+        host_sources={what: came_from(runtime.source_of((f"host_{what}",))) for what in ("cpus", "memory")},
+        max_build_concurrency=settings.max_build_concurrency,
+        keep_environment=settings.keep_environment,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from proctor.authoring.environment_spec import declared_as
 from proctor.authoring.project_files import joined
 from proctor.cli.entry import Declarations
 from proctor.cli.listing import declared_of
@@ -14,7 +15,7 @@ from proctor.config.declared import Declared
 from proctor.config.discover import FOLDER, discover
 from proctor.config.layers import Layer, Level, Source, Tree
 from proctor.config.project import Project
-from proctor.config.schema import EnvironmentConfig, ModelConfig
+from proctor.config.schema import ModelConfig
 from proctor.errors import UsageError
 from proctor.runtime.redact import holds_mark
 from proctor.store.plan_file import PlanFile
@@ -97,14 +98,21 @@ def fields_again(plans: Sequence[PlanFile]) -> Layer:
             "nothing was accepted",
             hint="say what holds today as for `run`: `proctor accept @ATTEMPT ... BENCHMARK HARNESS MODEL`",
         )
-    for name in ("benchmark", "harness", "model", "flags", "artifacts"):
-        if holds_mark(first.get(name)):
+    for name in ("benchmark", "harness", "model", "flags", "artifacts", "environment"):
+        if holds_mark(_that_counts(name, first.get(name))):
             raise UsageError(
                 f"`{name}` of the run holds a credential, which is nowhere written; nothing was accepted",
                 hint="say what it is as for `run`: `proctor accept @ATTEMPT ... BENCHMARK HARNESS MODEL`",
             )
     attempts = max((len(plan.ordinals) for plan in plans), default=1)
     return Layer(Source(Level.DECLARED, "the plan of its run"), {**first, "attempts": attempts})
+
+
+def _that_counts(name: str, value: Any) -> Any:
+    """Return a part without its values in which credentials count for nothing."""
+    if name != "environment" or not isinstance(value, Mapping):
+        return value
+    return {key: inner for key, inner in cast("Tree", value).items() if key not in ("env", "build")}
 
 
 def _fields(experiment: Any) -> Tree:
@@ -118,8 +126,7 @@ def _fields(experiment: Any) -> Tree:
         tree["model"] = {**written, "api_key": NO_CREDENTIAL}
     environment: Any = plain.get("environment")
     if isinstance(environment, Mapping):
-        named = {name: cast("Tree", environment).get(name) for name in EnvironmentConfig.model_fields}
-        tree["environment"] = {name: value for name, value in named.items() if value is not None}
+        tree["environment"] = declared_as(cast("Tree", environment))
     if plain.get("shared_state_key") is not None:
         tree["shared_state"] = {"key": plain["shared_state_key"]}
     if plain.get("sandbox_reuse"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from proctor.cli.beforehand import beforehand
 from proctor.cli.closing import ClosingOnce
 from proctor.cli.exits import Exit
+from proctor.cli.expected_durations import histories_of, with_durations
 from proctor.cli.interrupts import Interrupts
 from proctor.cli.output import Lines, say
 from proctor.cli.plan_forecast import (
@@ -21,7 +22,7 @@ from proctor.cli.plan_forecast import (
 )
 from proctor.cli.plan_gates import gates_in_force, limits_of
 from proctor.cli.plan_line import plan_line
-from proctor.cli.planning import histories_of, plan_all, with_durations
+from proctor.cli.planning import plan_all
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.saved_work import fill, group_of
@@ -125,6 +126,7 @@ def _page(
             concurrency=concurrency,
             concurrency_source=controls.concurrency_source,
             sources=controls.limit_sources,
+            host_sources=controls.host_sources,
         ),
         concurrency_source=controls.concurrency_source,
         decisions=decisions_of(one.decisions for one in experiments),

@@ -11,9 +11,9 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from proctor.cli.expected_durations import Histories
 from proctor.cli.plan_forecast import samples_of
 from proctor.cli.plan_gates import limits_of
-from proctor.cli.planning import Histories
 from proctor.cli.rooms import Options, Room
 from proctor.core.expectations import Samples
 from proctor.core.limits import GateLimits

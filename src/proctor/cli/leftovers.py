@@ -12,12 +12,16 @@ from proctor.cli.command import TYPED
 from proctor.cli.optional_values import LEFT_OUT, OPTIONAL_VALUES, settle
 from proctor.cli.rooms import Room
 from proctor.model.attempt import Verdict
-from proctor.model.events import SlotFilled, StopReason
+from proctor.model.events import SandboxKept, SlotFilled, StopReason
+from proctor.report.kept import kept_line, sandbox_command
 from proctor.report.view import RunView
 from proctor.report.wording import plural, printable
 from proctor.runtime.redact import Redactor
 
 SANDBOXES_SHOWN = 20
+
+NOTHING_KEPT = "runtime.keep_environment=null"
+"""Behind `--set` it is stronger than what a file says."""
 
 
 def sandbox_lines(left: Sequence[tuple[str, str]], rooms: Mapping[str, Room], *, removed: int = 0) -> list[str]:
@@ -30,14 +34,22 @@ def sandbox_lines(left: Sequence[tuple[str, str]], rooms: Mapping[str, Room], *,
     gone = f", {removed:,} removed" if removed else ""
     lines = [f"warning: {plural(len(left), 'sandbox', 'sandboxes')} may be left{gone}:"]
     for sandbox, experiment in left[:SANDBOXES_SHOWN]:
-        provider = rooms[experiment].resolved.provider
-        # Optional for a provider: a command with `{}` in the place of the id.
-        command: str | None = getattr(provider, "removal_command", None)
-        how = f"remove it with `{command.format(shlex.quote(sandbox))}`" if command else f"remove it at {provider.name}"
-        lines.append(f"  {printable(sandbox)}: {how}")
+        command = sandbox_command("stop", sandbox, rooms[experiment].resolved.experiment.environment.provider)
+        lines.append(f"  {printable(sandbox)}: remove it with `{command}`")
     if len(left) > SANDBOXES_SHOWN:
         labels = next(iter(rooms.values())).labels
         lines.append(f"  and {len(left) - SANDBOXES_SHOWN} more, with the label invocation={labels.get('invocation')}")
+    return lines
+
+
+def kept_lines(kept: Sequence[SandboxKept]) -> list[str]:
+    """Return how many sandboxes were kept, and how to enter and to stop each."""
+    if not kept:
+        return []
+    lines = [f"{plural(len(kept), 'sandbox', 'sandboxes')} kept, until stopped:"]
+    lines += (f"  {kept_line(one)}" for one in kept[:SANDBOXES_SHOWN])
+    if len(kept) > SANDBOXES_SHOWN:
+        lines.append(f"  and {len(kept) - SANDBOXES_SHOWN:,} more: `proctor sandbox list --kept` shows all")
     return lines
 
 
@@ -79,12 +91,16 @@ def _command(rooms: Mapping[str, Room]) -> str | None:
     name, *words = typed
     words = _without(settle(words, context.command.params), ("--run-id",))
     kept = _without_tied(words, tuple(OPTIONAL_VALUES))
-    reuse = "--reuse"
-    if set(words) - set(kept) - {f"--reuse={LEFT_OUT}"}:
+    reuse, room = "--reuse", next(iter(rooms.values()))
+    left_out = set(words) - set(kept) - {f"--reuse={LEFT_OUT}"}
+    more: list[str] = []
+    if room.keep is not None and not any(word.startswith("--keep-environment") for word in left_out):
+        more = ["--set", NOTHING_KEPT]  # a file keeps sandboxes, which what is reused has none of
+    if left_out or more:
         # A run was chosen, or something was to be made again: what was passed over for that is not to come back.
-        reuse = f"--reuse={next(iter(rooms.values())).writer.run_id}"
+        reuse = f"--reuse={room.writer.run_id}"
     place = kept.index("--") if "--" in kept else len(kept)
-    return shlex.join(["proctor", name, *kept[:place], reuse, *kept[place:]])
+    return shlex.join(["proctor", name, *kept[:place], *more, reuse, *kept[place:]])
 
 
 def _without_tied(words: Sequence[str], options: Sequence[str]) -> list[str]:

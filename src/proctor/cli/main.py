@@ -49,9 +49,11 @@ COMMANDS: dict[str, str] = {
     "show": "Print the results of a run from its journal.",
     "accept": "Fill slots of a new run with reviewed attempts whose identity has changed.",
     "record": "Rebuild, check, export and clean the index over all journals.",
+    "sandbox": "List, enter and remove sandboxes that were kept, or left behind.",
     "lease": "List, inspect and recover leases on shared state.",
     "list": "List what is installed, and the tasks and experiments of the project.",
     "config": "Show the configuration in force and where it came from; explain its fields.",
+    "doctor": "Say what works on this machine: providers, limits, credentials, packages.",
 }
 """Every command with its one line of help; its module is imported only when it is used."""
 

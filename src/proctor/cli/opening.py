@@ -8,9 +8,10 @@ from pathlib import Path
 
 from proctor.cli.open_files import make_room_for
 from proctor.cli.resolve import Resolved
-from proctor.cli.rooms import Options, Room, labels_of, run_started
+from proctor.cli.rooms import Options, Room, run_started
 from proctor.cli.run_logs import OfInvocation
 from proctor.cli.run_writer import RunWriter
+from proctor.cli.sandbox_labels import labels_of
 from proctor.cli.saved_work import Filled, group_of, slots_filled
 from proctor.model.ids import run_id_of
 from proctor.runtime.clock import utc
@@ -66,8 +67,9 @@ class Opening:
         writer.published = self.published
         writer.handler.addFilter(OfInvocation(self.invocation, run_plan.experiment.name))
         tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
-        labels = labels_of(self.invocation, writer.run_id, run_plan.experiment.name)
-        return Room(one, run_plan, tasks, writer, labels, saved)
+        controls = self.options.controls
+        labels = labels_of(self.invocation, writer.run_id, run_plan.experiment.name, Path(controls.results_dir))
+        return Room(one, run_plan, tasks, writer, labels, controls.keep_environment, saved=saved)
 
 
 def _discard(rooms: Rooms) -> None:

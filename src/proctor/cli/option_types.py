@@ -10,6 +10,7 @@ from typing import Any
 
 import rich_click as click
 
+from proctor.authoring.environment_values import memory_bytes
 from proctor.config.values import SECONDS_AT_MOST
 
 
@@ -90,6 +91,20 @@ class Seconds(click.ParamType[float]):
         if seconds > SECONDS_AT_MOST:
             self.fail(f"`{value}` is above ten years, {SECONDS_AT_MOST:.0f} seconds", param, ctx)
         return seconds
+
+
+class MemorySize(click.ParamType[str]):
+    """A size of memory, as `16GiB`; it is kept as it was typed."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text."""
+        try:
+            memory_bytes(value)
+        except ValueError as error:
+            self.fail(f"{error}, not `{value}`", param, ctx)
+        return str(value)
 
 
 class Rate(click.ParamType[float]):

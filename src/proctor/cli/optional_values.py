@@ -13,6 +13,7 @@ LEFT_OUT = "<left-out>"
 OPTIONAL_VALUES: Mapping[str, frozenset[str] | None] = {
     "--reuse": None,
     "--rerun": frozenset({"failed", "all"}),
+    "--keep-environment": frozenset({"failed", "all"}),
 }
 """By option: the values that it can have, or None where any word may be one."""
 

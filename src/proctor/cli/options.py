@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-from proctor.cli.option_types import AMOUNT, COUNT, LEVELS, OpenRate, ProviderLimit, Rate, Seconds
+from proctor.cli.option_types import AMOUNT, COUNT, LEVELS, MemorySize, OpenRate, ProviderLimit, Rate, Seconds
+from proctor.cli.optional_values import LEFT_OUT
 from proctor.config.assignments import parse_assignment
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +27,12 @@ def _task_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
 def _directory(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value == "":
         raise click.BadParameter("it is empty; write `.` for this directory", ctx, param)
+    return value
+
+
+def _kept(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value not in (None, LEFT_OUT, "failed", "all"):
+        raise click.BadParameter(f"`{value}` is neither `failed` nor `all`", ctx, param)
     return value
 
 
@@ -51,7 +58,10 @@ _SHARED: list[Callable[[Any], Any]] = [
         "--dry", "--dry-run", "dry", is_flag=True,
         help="Only say what would be done, as `proctor plan` does; start and write nothing.",
     ),
-    click.option("--env", "provider", metavar="PROVIDER", help="Provider of the sandboxes (default: local)."),
+    click.option(
+        "--env", "provider", metavar="PROVIDER",
+        help="Provider of the sandboxes (default: bwrap where it works, else local).",
+    ),
     click.option(
         "--task-concurrency", "--max-concurrency", type=COUNT, metavar="N",
         help="Attempts executing at once, over everything (default: 32). A limit set exactly at what a service "
@@ -65,6 +75,22 @@ _SHARED: list[Callable[[Any], Any]] = [
         "--env-open-qps", type=OpenRate(), multiple=True, metavar="NAME=RATE",
         help="Sandboxes opened per second at a provider, such as modal=4; 0 is off (default: the provider's own). "
         "Repeatable.",
+    ),
+    click.option(
+        "--host-cpus", type=AMOUNT, metavar="N",
+        help="CPUs that sandboxes on this machine may declare in all (default: those that proctor may use).",
+    ),
+    click.option(
+        "--host-memory", type=MemorySize(), metavar="SIZE",
+        help="Memory that they may declare in all, such as 16GiB (default: what this machine has).",
+    ),
+    click.option(
+        "--max-build-concurrency", type=COUNT, metavar="N",
+        help="Images that are built or fetched at once (default: 2).",
+    ),
+    click.option(
+        "--keep-environment", callback=_kept, metavar="[failed|all]",
+        help="Keep the sandboxes of tries that did not pass, or of all (standing alone: failed; default: none).",
     ),
     click.option(
         "--max-retries", type=click.IntRange(min=0), metavar="N",

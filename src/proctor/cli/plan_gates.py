@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from proctor.cli.controls import Controls
+from proctor.cli.task_environments import named
+from proctor.core.host_room import binding, too_large
 from proctor.core.limits import GateLimits
 from proctor.core.schedule import ExperimentPlan
+from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode
 from proctor.report.plan_page import GateInForce
 from proctor.report.wording import money, plural
@@ -20,6 +23,9 @@ def limits_of(controls: Controls) -> GateLimits:
         open_per_second=controls.open_per_second,
         exclusive=controls.exclusive,
         models=controls.models,
+        host_cpus=controls.host_cpus,
+        host_memory_bytes=controls.host_memory_bytes,
+        host_providers=controls.host_providers,
     )
 
 
@@ -30,6 +36,7 @@ def gates_in_force(
     concurrency: Sequence[int],
     concurrency_source: str,
     sources: Mapping[str, str],
+    host_sources: Mapping[str, str] | None = None,
 ) -> list[GateInForce]:
     """Return every limit that plans are under, the invocation's first; `sources` are of limits of providers, by name.
 
@@ -39,7 +46,7 @@ def gates_in_force(
     one = concurrency[0] if len(concurrency) == 1 else None
     gates = [GateInForce("global", words, one, "attempts executing, over all experiments", concurrency_source)]
     gates += _of_providers(schedules, limits, sources)
-    gates += _of_host(schedules, limits)
+    gates += _of_host(schedules, limits, host_sources or {})
     gates += _of_models(schedules, limits)
     for schedule in schedules:
         gates += _of_experiment(schedule)
@@ -64,15 +71,56 @@ def _of_providers(
             yield GateInForce(f"open rate {name}", f"{rate:g}/s", rate, f"sandboxes opened at {name}, one by one{idle}")
 
 
-def _of_host(schedules: Sequence[ExperimentPlan], limits: GateLimits) -> Iterator[GateInForce]:
+def _of_host(
+    schedules: Sequence[ExperimentPlan], limits: GateLimits, sources: Mapping[str, str]
+) -> Iterator[GateInForce]:
     here = [one for one in schedules if {one.provider, one.graded_at} & limits.host_providers]
-    if limits.host_cpus is not None and any(any(one.cpus) for one in here):
-        yield GateInForce(
-            "host", f"{limits.host_cpus:g} cpus", limits.host_cpus, "CPUs that sandboxes on this machine declare"
-        )
-    if limits.host_memory_bytes is not None and any(any(one.memory_bytes) for one in here):
-        gigabytes = f"{limits.host_memory_bytes / 2**30:.1f} GiB"
-        yield GateInForce("host", gigabytes, limits.host_memory_bytes, "memory that sandboxes on this machine declare")
+    for what, declared in (
+        ("cpus", any(any(one.cpus) for one in here)),
+        ("memory", any(any(one.memory_bytes) for one in here)),
+    ):
+        whole = _host(limits)[what]
+        if declared and whole is not None:
+            scope = f"{'CPUs' if what == 'cpus' else 'memory'} that sandboxes on this machine declare"
+            yield GateInForce("host", host_words(what, whole), whole, scope, sources.get(what))
+
+
+def _host(limits: GateLimits) -> Mapping[str, float | None]:
+    return {"cpus": limits.host_cpus, "memory": limits.host_memory_bytes}
+
+
+def host_words(what: str, amount: float) -> str:
+    """Return an amount of `cpus` or `memory` of this machine, as plans say it."""
+    if what == "cpus":
+        return f"{amount:g} cpu" if amount == 1 else f"{amount:g} cpus"
+    return f"{amount / 2**30:.1f} GiB" if amount >= 2**30 else f"{amount / 2**20:.1f} MiB"
+
+
+def host_parts(schedules: Sequence[ExperimentPlan], controls: Controls) -> list[str]:
+    """Return what the PLAN line says of this machine: what of it keeps attempts waiting."""
+    limits = limits_of(controls)
+    short = binding(schedules, limits)
+    return [f"host {host_words(what, whole)}" for what, whole in _host(limits).items() if what in short and whole]
+
+
+def refuse_too_large(schedules: Sequence[ExperimentPlan], controls: Controls) -> None:
+    """Raise one `UsageError` that names the tasks whose sandboxes this machine never has room for."""
+    limits = limits_of(controls)
+    refused: dict[str, list[str]] = {}
+    for one in too_large(schedules, limits):
+        times = f"{one.sandboxes} sandboxes at once, each with " if one.sandboxes > 1 else ""
+        why = f"{times}{host_words(one.what, one.need)}, and this host has {host_words(one.what, one.whole)}"
+        refused.setdefault(why, []).append(one.task)
+    if not refused:
+        return
+    lines = [f"{named(ids)} {'needs' if len(ids) == 1 else 'need'} {why}" for why, ids in refused.items()]
+    raise UsageError(
+        lines[0]
+        if len(lines) == 1
+        else "\n".join(["tasks are larger than this host:", *(f"  {one}" for one in lines)]),
+        hint="declare less in `environment.resources`, leave the tasks out, or say what the host has by `--host-cpus` "
+        "and `--host-memory`",
+    )
 
 
 def _of_models(schedules: Sequence[ExperimentPlan], limits: GateLimits) -> Iterator[GateInForce]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from proctor.cli.plan_gates import host_parts
 from proctor.core.plan import ExperimentPlan
 from proctor.report.wording import SEPARATOR, plural, printable
 
@@ -19,6 +20,7 @@ def plan_parts(schedules: Sequence[ExperimentPlan], options: Options) -> list[st
     controls = options.controls
     parts = [*_sizes(schedules), f"concurrency {controls.task_concurrency} ({controls.concurrency_source})"]
     parts += [f"{name} {limit}" for name, limit in controls.provider_limits.items() if limit]
+    parts += host_parts(schedules, controls)
     parts += [f"{printable(one.name)} ≤{one.max_concurrency}" for one in schedules if one.max_concurrency]
     return parts
 

@@ -1,21 +1,20 @@
-"""From resolved experiments to plans: tasks are read and chosen; and how long those left took before."""
+"""From resolved experiments to plans: tasks are read and chosen."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from proctor.cli.keeping import refuse_keeping
+from proctor.cli.plan_gates import refuse_too_large
+from proctor.cli.plan_images import with_digests
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
-from proctor.cli.run_writer import experiment_dir_of
 from proctor.cli.sandbox_hooks import groups_of
 from proctor.cli.task_environments import check_environments
 from proctor.config.problems import Collected, ConfigErrors, reword
-from proctor.core.decided import what_is_left
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, check_tasks, plan, select
 from proctor.core.schedule import OnUnavailable
 from proctor.errors import NothingToRun, PluginLoadError, UsageError, describe
@@ -23,20 +22,8 @@ from proctor.model.attempt import GradingMode
 from proctor.model.secrets import secrets_in
 from proctor.model.spec import Task
 from proctor.report.wording import plural
-from proctor.store.history import History, read_history
-
-HISTORY_RUNS = 3
-HISTORY_BYTES = 4 * 1024 * 1024
-"""So much of earlier journals is read at the start, to know how long attempts take: under 0.1 s."""
-HISTORY_BYTES_EACH = 64 * 1024
-"""At least so much is read for each of many experiments."""
 
 NAMES_SHOWN = 3
-
-Histories = Mapping[str, History]
-"""What earlier runs tell of experiments, by their names."""
-
-T = TypeVar("T")
 
 
 class Planned(NamedTuple):
@@ -59,7 +46,8 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
         for one, tasks in chosen:
             with say_of(one):
                 one.make_graders(tasks)
-                check_environments(one.provider, tasks, one.experiment.environment)
+                in_place = one.experiment.grading is GradingMode.REUSE
+                check_environments(one.provider, tasks, one.experiment.environment, graded_in_place=in_place)
                 inputs.append(PlannedInput(one.experiment, tasks, _facts(one, tasks), groups=_groups(one)))
     kept = [one for one, _ in chosen]
     out = [one.experiment.name for one in resolved if not any(one is other for other in kept)]
@@ -68,38 +56,10 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
         more = f" and {len(out) - NAMES_SHOWN} more" if len(out) > NAMES_SHOWN else ""
         names = ", ".join(out[:NAMES_SHOWN])
         notes.append(f"{plural(len(out), 'experiment')} left out that have none of the tasks asked for: {names}{more}")
-    return Planned(kept, plan(inputs), notes)
-
-
-def histories_of(filled: Sequence[tuple[RunPlan, object]], options: Options) -> Histories:
-    """Return what the newest runs tell of each experiment that has something left to execute.
-
-    It comes after the decisions on slots, since to read what nobody needs takes long.
-    """
-    bytes_of_each = max(HISTORY_BYTES // max(1, len(filled)), HISTORY_BYTES_EACH)
-    return {
-        one.experiment.name: read_history(
-            Path(options.controls.results_dir),
-            experiment_dir_of(one.experiment),
-            run_name=options.run_name,
-            runs_at_most=HISTORY_RUNS,
-            bytes_at_most=bytes_of_each,
-        )
-        for one, _ in filled
-        if what_is_left(one.schedule) is not None
-    }
-
-
-def with_durations(filled: Sequence[tuple[RunPlan, T]], histories: Histories) -> list[tuple[RunPlan, T]]:
-    """Return the plans with how long attempts of each task took before, for the order of starts."""
-    return [(_with_durations(one, histories.get(one.experiment.name)), sources) for one, sources in filled]
-
-
-def _with_durations(one: RunPlan, history: History | None) -> RunPlan:
-    if history is None:
-        return one
-    expected = history.expected_seconds([task.id for task in one.tasks])
-    return replace(one, schedule=replace(one.schedule, expected_seconds=expected))
+    plans, unknown = await with_digests(kept, plan(inputs))
+    refuse_keeping(kept, plans, options)
+    refuse_too_large([one.schedule for one in plans], options.controls)
+    return Planned(kept, plans, [*notes, *unknown])
 
 
 def _facts(one: Resolved, tasks: Sequence[Task]) -> PluginFacts:

@@ -39,6 +39,8 @@ def flight_row(
         until = None if retry_in is None else round(now + retry_in, 1)
     elif waits:
         state = "waiting for grading"
+    elif flight.image is not None:
+        state, cause = "waiting for image", escape_surrogates(flight.image)
     limit = seconds = ends_at = left = output_at = None
     if state != "between tries" and sight is not None:
         output_at = round(now - sight.silent_seconds, 1)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
+from proctor.authoring.environment_spec import digests_shared
 from proctor.cli.combinations import Facts, refuse_combinations
 from proctor.cli.resolve_config import configured
 from proctor.cli.resolve_hooks import HOOKS, ResolvedHooks, resolve_hooks
-from proctor.cli.resolve_parts import check_json, free, make, make_provider, model_spec, open_model
+from proctor.cli.resolve_parts import check_json, environment_spec, free, make, make_provider, model_spec, open_model
 from proctor.cli.resolve_try import grading_mode, kept_artifacts, stated, time_limits
 from proctor.config.declared import Declared
+from proctor.config.default_provider import why_not_preferred
 from proctor.config.layers import Layered
 from proctor.config.problems import Collected, placed
 from proctor.config.scalars import hidden_in, holds_variable
 from proctor.config.schema import ExecutionConfig, ExperimentConfig
 from proctor.errors import UsageError
+from proctor.model.attempt import GradingMode
 from proctor.model.environment import EnvironmentSpec
+from proctor.model.secrets import secrets_in
 from proctor.model.spec import Component, Experiment, RetrySpec, Task
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.plugins.groups import Group
@@ -58,6 +62,8 @@ class Resolved:
     """What it says of earlier runs itself; None is what the command says."""
     checkpoint_resume: bool | None = None
     """Likewise, of work that was saved and not graded."""
+    why_provider: str | None = None
+    """Why its provider, which nobody named, is not the one that is preferred; None where it is, or was named."""
 
     def grader(self, task: Task) -> Grader:
         """Return the grader of a task."""
@@ -74,9 +80,10 @@ def resolve_all(declared: Sequence[Declared]) -> list[Resolved]:
     """Make all experiments and their plugins. Raises one `UsageError` that lists everything wrong with any of them."""
     resolved: list[Resolved] = []
     wrong = Collected()
-    for one in declared:
-        with wrong.gather():
-            resolved.append(resolve(one, what=f"experiment `{one.name}`" if len(declared) > 1 else "experiment"))
+    with digests_shared():
+        for one in declared:
+            with wrong.gather():
+                resolved.append(resolve(one, what=f"experiment `{one.name}`" if len(declared) > 1 else "experiment"))
     wrong.raise_any()
     providers: dict[str, Provider] = {}
     for one in resolved:  # experiments at one provider share what it keeps, and finalize it once
@@ -127,13 +134,21 @@ def resolve(declared: Declared, what: str = "experiment", *, with_model: bool = 
         notes=notes,
         choose=declared.choose,
         hooks=hooks,
-        secrets=sorted({*hidden_in([layer.tree for layer in fields.layers]), *declared.secrets}),
+        secrets=sorted(
+            {*hidden_in([layer.tree for layer in fields.layers]), *declared.secrets, *_of_build(parts.environment)}
+        ),
         reuse=declared.reuse,
         checkpoint_resume=declared.checkpoint_resume,
+        why_provider=why_not_preferred() if config.environment.provider is None else None,
     )
     if experiment.model is not None and with_model:
         resolved.model = open_model(experiment.model, fields)
     return resolved
+
+
+def _of_build(environment: EnvironmentSpec) -> Iterator[str]:
+    """Yield the credentials among the arguments of a build."""
+    return secrets_in(dict(environment.build.args) if environment.build is not None else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +169,14 @@ def _made(config: ExperimentConfig, fields: Layered) -> _Made:
     benchmark: tuple[Any, Mapping[str, Any]] = (None, {})
     harness: tuple[Any, Mapping[str, Any]] = (None, {})
     provider: Any = None
-    environment = EnvironmentSpec(
-        provider=config.environment.provider, env=config.environment.env, proxy=config.environment.proxy
-    )
+    environment = EnvironmentSpec()
     with wrong.gather():
         benchmark = make(Kind.BENCHMARK, config.benchmark.id, config.benchmark.params, fields, "benchmark")
     with wrong.gather():
         harness = make(Kind.HARNESS, config.harness.id, config.harness.params, fields, "harness")
     with wrong.gather():
-        provider = make_provider(environment, fields)
+        environment = environment_spec(config.environment, fields)
+        provider = make_provider(environment, fields, graded_in_place=_graded_in_place(config, benchmark[0]))
     wrong.raise_any()
     return _Made(
         Component(config.benchmark.id, benchmark[1]),
@@ -172,6 +186,11 @@ def _made(config: ExperimentConfig, fields: Layered) -> _Made:
         environment,
         provider,
     )
+
+
+def _graded_in_place(config: ExperimentConfig, benchmark: Benchmark | None) -> bool:
+    """Say whether the sandbox of the agent is that of grading as well; of a mode that cannot be it is said later."""
+    return benchmark is not None and (config.grading or benchmark.grading) == GradingMode.REUSE
 
 
 def _experiment(declared: Declared, config: ExperimentConfig, execution: ExecutionConfig, parts: _Made) -> Experiment:

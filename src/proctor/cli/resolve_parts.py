@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
+from proctor.authoring.environment_spec import spec_of
+from proctor.config.default_provider import default_provider
 from proctor.config.layers import FieldPath, Layered, Source
 from proctor.config.load import is_secret, validate
 from proctor.config.problems import ConfigErrors, placed
 from proctor.config.scalars import substituted_in
-from proctor.config.schema import ModelConfig
+from proctor.config.schema import EnvironmentConfig, ModelConfig
 from proctor.config.settle import settle, settled
 from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
 from proctor.model.environment import EnvironmentSpec
@@ -63,7 +66,19 @@ def make(
     return plugin, values
 
 
-def make_provider(environment: EnvironmentSpec, fields: Layered) -> Provider:
+def environment_spec(config: EnvironmentConfig, fields: Layered) -> EnvironmentSpec:
+    """Return what the environment of an experiment comes to. Raises `UsageError` for a path that is not there."""
+
+    @contextmanager
+    def at(path: FieldPath) -> Generator[Path]:
+        source = fields.source_of(("environment", *path))
+        with placed(source):
+            yield Path() if source.line is None else Path(source.name).parent
+
+    return spec_of(config, default_provider() if config.provider is None else config.provider, at)
+
+
+def make_provider(environment: EnvironmentSpec, fields: Layered, *, graded_in_place: bool = False) -> Provider:
     """Return the provider of an environment, which can make such. Raises `UsageError`."""
     name = environment.provider
     with placed(fields.source_of(("environment", "provider"))):
@@ -71,7 +86,7 @@ def make_provider(environment: EnvironmentSpec, fields: Layered) -> Provider:
         with making(Kind.PROVIDER, name, environment.env):
             provider: Provider = make_one()
             check_made(Kind.PROVIDER, name, provider)
-            refused = refusals(provider, environment)
+            refused = refusals(provider, environment, graded_in_place=graded_in_place)
         if refused:
             hidden = Redactor([*secrets_in(environment.env)]).text("; ".join(refused))
             raise UsageError(

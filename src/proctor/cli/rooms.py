@@ -22,9 +22,12 @@ from proctor.core.environments import environment_of
 from proctor.core.plan import RunPlan
 from proctor.core.task_limits import limits_of
 from proctor.errors import InternalError
+from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import Event, RunStarted
 from proctor.model.secrets import secrets_in
-from proctor.runtime.job import Checkpoint, Save, TryJob
+from proctor.model.spec import Task
+from proctor.runtime.images import Images
+from proctor.runtime.job import Checkpoint, Keep, Save, TryJob
 from proctor.runtime.lanes import Lane
 from proctor.store.codec import FORMAT_VERSION
 
@@ -86,6 +89,10 @@ class Room:
     tasks: dict[str, int]
     writer: RunWriter
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    keep: Keep | None = None
+    """Of which tries the sandboxes are kept."""
+    images: Images | None = None
+    """What makes images ready, shared by the invocation; there once it runs."""
     saved: Mapping[tuple[int, int], Candidate] = field(default_factory=dict[tuple[int, int], "Candidate"])
     """The saved attempts that slots (place of the task, ordinal) are filled or graded from."""
 
@@ -106,16 +113,10 @@ def run_started(invocation: str, run_plan: RunPlan, run_id: str) -> RunStarted:
     )
 
 
-def labels_of(invocation: str, run_id: str, experiment: str) -> dict[str, str]:
-    """Return what every sandbox of a run is labelled with (spec 06 V1)."""
-    return {
-        "proctor": __version__,
-        "invocation": invocation,
-        "run": run_id,
-        "experiment": experiment,
-        "owner_host": socket.gethostname(),
-        "owner_pid": str(os.getpid()),
-    }
+def environment_in(room: Room, task: Task) -> EnvironmentSpec:
+    """Return the environment in which a task is worked on, with the proxy variables of this process if wanted."""
+    environment = environment_of(task, room.resolved.experiment.environment)
+    return with_proxy(environment, os.environ) if environment.proxy else environment
 
 
 def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[TryJob, Save]:
@@ -124,9 +125,6 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
     index = room.tasks[command.slot.task]
     task = room.plan.tasks[index]
     experiment = resolved.experiment
-    environment = environment_of(task, experiment.environment)
-    if environment.proxy:
-        environment = with_proxy(environment, os.environ)
     folder = room.writer.folder(command.slot, command.try_number)
     job = TryJob(
         attempt=command.attempt,
@@ -137,7 +135,7 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         grader=resolved.grader(task),
         grading=experiment.grading,
         provider=resolved.provider,
-        environment=environment,
+        environment=environment_in(room, task),
         agent_sandbox=schedule.agent_sandbox[index],
         limits=limits_of(task, experiment.limits),
         model=resolved.model,
@@ -150,6 +148,8 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         folder=folder,
         checkpoint=_checkpoint_of(room, command) if command.grading_only else None,
         sandbox_hooks=sandbox_hooks(resolved, task),
+        images=room.images,
+        keep=room.keep,
     )
     return job, folder.save
 

@@ -36,13 +36,14 @@ class Reusing:
     """What an invocation may take from earlier runs: of one run, or the newest of each slot, and what it runs again.
 
     The newest is looked for among the runs of the same kind, or with `everything` in the whole record: that is how
-    experiments in Python are run (spec 04).
+    experiments in Python are run (spec 04). With `sandbox_wanted` all of it is executed, and only the reason is told.
     """
 
     run_id: str | None = None
     rerun: Rerun | None = None
     checkpoint_resume: bool = True
     everything: bool = False
+    sandbox_wanted: bool = False
 
 
 Sources = Mapping[Slot, "Candidate"]
@@ -197,6 +198,7 @@ def door_of(experiment: Experiment, asked: Reusing | None = None) -> Door:
     return Door(
         rerun=asked.rerun,
         checkpoint_resume=asked.checkpoint_resume,
+        sandbox_wanted=asked.sandbox_wanted,
         patterns=experiment.retry.patterns,
         agent_seconds=limits.agent_seconds,
         try_seconds=limits.try_seconds,

@@ -8,23 +8,24 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
 
-from proctor.cli.beforehand import beforehand
 from proctor.cli.closing import ClosingOnce
 from proctor.cli.displays import Displays
 from proctor.cli.estimating import Estimator
 from proctor.cli.exits import Exit
+from proctor.cli.expected_durations import Histories
 from proctor.cli.experiment_hooks import ExperimentHooks
+from proctor.cli.image_making import ImageMaking
 from proctor.cli.interrupts import Interrupts
-from proctor.cli.leftovers import missing_lines, sandbox_lines
+from proctor.cli.leftovers import kept_lines, missing_lines, sandbox_lines
 from proctor.cli.opening import Opening
+from proctor.cli.orphans import before_a_run
 from proctor.cli.outcome import Outcome, exit_code
 from proctor.cli.plan_gates import limits_of
-from proctor.cli.planning import Histories, histories_of, plan_all, with_durations
+from proctor.cli.planning import plan_all
 from proctor.cli.printed import printed_lines
 from proctor.cli.progress_writer import ProgressWriter
 from proctor.cli.proxy import proxy_note
@@ -32,6 +33,7 @@ from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options, Room, hooks_of, job_of, secrets_of
 from proctor.cli.run_logs import console_of, logging_of
 from proctor.cli.saved_work import Filled, fill
+from proctor.cli.starting import ready_to_start
 from proctor.core.scheduler import Scheduler
 from proctor.errors import InternalError, StoreError, describe
 from proctor.model.ids import new_id
@@ -41,6 +43,7 @@ from proctor.runtime.log_scope import SHOWN
 from proctor.runtime.loop import Loop
 from proctor.runtime.publisher import Shown
 from proctor.runtime.redact import Redactor
+from proctor.runtime.running import together
 from proctor.runtime.sandbox_ledger import SandboxLedger
 from proctor.runtime.watchdog import watching
 from proctor.store.coordination import coordination_path
@@ -130,7 +133,7 @@ class _Invocation:
         progress = ProgressWriter(self.id, rooms, displays.views, self.clock, estimator)
         progress.time_limit_at = None if limit is None else self.clock.wall() + limit
         beats = loop.create_task(
-            _together(displays.beat_forever(), progress.write_forever(), estimator.estimate_forever())
+            together(displays.beat_forever(), progress.write_forever(), estimator.estimate_forever())
         )
         timer = None if limit is None else loop.call_later(limit, self.interrupts.time_is_over, limit)
         try:
@@ -187,20 +190,17 @@ class _Invocation:
         progress.retry_in = displays.watch.retry_in
         displays.watch.holders = hooks.lease_holders
         self.interrupts.attach(loop)
-        await loop.run()
+        async with ImageMaking(rooms, self.options.controls, self.redactor.text, self.interrupts.hurry):
+            await loop.run()
         return loop.store_error
 
     def _last_lines(self, outcome: Outcome) -> list[str]:
-        """Return what has to be done by hand: what is missing, what may be left behind."""
-        lines = sandbox_lines(self.sandboxes.left, self.rooms, removed=self.sandboxes.removed)
+        """Return what has to be done by hand: what is kept, what may be left behind, what is missing."""
+        lines = kept_lines(self.sandboxes.kept)
+        lines += sandbox_lines(self.sandboxes.left, self.rooms, removed=self.sandboxes.removed)
         if self.interrupts.asked and outcome.bug is None and outcome.store_error is None:
             lines += missing_lines(outcome.views, self.rooms, self.redactor)
         return lines
-
-
-async def _together(*forever: Coroutine[Any, Any, None]) -> None:
-    """Run what only ends by being cancelled; where one of them fails, the others go on."""
-    await asyncio.gather(*forever, return_exceptions=True)
 
 
 async def execute(resolved: Sequence[Resolved], options: Options, interrupts: Interrupts | None = None) -> Outcome:
@@ -227,10 +227,9 @@ async def _execute(
     few = sum(len(one) for one in plans) <= ATTEMPT_FILES_AT_MOST
     amiss: list[str] = []
     filled = fill(plans, options, tell=amiss.append)
-    histories = histories_of(filled, options)
-    filled = with_durations(filled, histories)
+    filled, histories = await ready_to_start(resolved, filled, options)
     plans = [run_plan for run_plan, _ in filled]
-    notes = [*beforehand(resolved, plans), *(f"note: {text}" for text in left_out)]
+    notes = [*await before_a_run(resolved, plans, options), *(f"note: {text}" for text in left_out)]
     if options.attempt_files and not few:
         notes.append("note: no result.json per attempt: there are too many; `proctor show` reads the journal")
     notes += [f"warning: {text}" for text in amiss]

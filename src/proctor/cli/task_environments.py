@@ -22,18 +22,20 @@ UNNAMED_PROVIDER = EnvironmentSpec().provider
 """What a task has that names no provider: it is worked on at that of its experiment."""
 
 
-def check_environments(provider: Provider, tasks: Sequence[Task], own: EnvironmentSpec) -> None:
+def check_environments(
+    provider: Provider, tasks: Sequence[Task], own: EnvironmentSpec, *, graded_in_place: bool = False
+) -> None:
     """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they declare.
 
-    `own` is the environment of their experiment.
+    `own` is the environment of their experiment, and `graded_in_place` as for `refusals`.
     """
     refused: dict[str, list[str]] = {}
     for task in tasks:
-        if task.environment is not None and (why := _refused(provider, task, own)):
+        if task.environment is not None and (why := _refused(provider, task, own, graded_in_place)):
             refused.setdefault(why, []).append(task.id)
     if not refused:
         return
-    lines = [f"{_named(ids)}: {why}" for why, ids in refused.items()]
+    lines = [f"{named(ids)}: {why}" for why, ids in refused.items()]
     what = lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
     raise UsageError(
         f"provider `{provider.name}` cannot make the environment of {what}",
@@ -41,18 +43,19 @@ def check_environments(provider: Provider, tasks: Sequence[Task], own: Environme
     )
 
 
-def _refused(provider: Provider, task: Task, own: EnvironmentSpec) -> str | None:
+def _refused(provider: Provider, task: Task, own: EnvironmentSpec, graded_in_place: bool) -> str | None:
     named = task.environment.provider if task.environment else provider.name
     if named not in (provider.name, UNNAMED_PROVIDER):
         return f"it is for provider `{named}`"
     environment = environment_of(task, own)
-    why = refusals(provider, replace(environment, provider=provider.name))
+    why = refusals(provider, replace(environment, provider=provider.name), graded_in_place=graded_in_place)
     return Redactor([*secrets_in(environment.env)]).text("; ".join(why)) or None
 
 
-def _named(ids: Sequence[str]) -> str:
+def named(ids: Sequence[str]) -> str:
+    """Return tasks as a message names them: the first of them, and how many more there are."""
     more = f" and {plural(len(ids) - TASKS_NAMED, 'other task')}" if len(ids) > TASKS_NAMED else ""
     return ("task " if len(ids) == 1 else "tasks ") + ", ".join(f"`{one}`" for one in ids[:TASKS_NAMED]) + more
 
 
-__all__ = ["check_environments"]
+__all__ = ["check_environments", "named"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proctor.cli.optional_values import LEFT_OUT
 from proctor.config.assignments import split_assignments
 from proctor.config.layers import Layer, Level, Source
 from proctor.config.schema import SECTIONS
@@ -27,11 +28,18 @@ SECTION_OPTIONS: Mapping[str, tuple[str, tuple[str, str]]] = {
     "provider_limit": ("--provider-limit", ("runtime", "provider_limits")),
     "env_open_qps": ("--env-open-qps", ("runtime", "env_open_qps")),
     "lease_wait": ("--lease-wait", ("runtime", "lease_wait_seconds")),
+    "host_cpus": ("--host-cpus", ("runtime", "host_cpus")),
+    "host_memory": ("--host-memory", ("runtime", "host_memory")),
+    "max_build_concurrency": ("--max-build-concurrency", ("runtime", "max_build_concurrency")),
+    "keep_environment": ("--keep-environment", ("runtime", "keep_environment")),
 }
 """Options that set a field of a section."""
 
 LIST_OPTIONS = ("retry_patterns",)
 """Options that may be repeated."""
+
+STANDING_ALONE: Mapping[str, str] = {"keep_environment": "failed"}
+"""What options mean whose value is left out."""
 
 TABLE_OPTIONS = ("provider_limit", "env_open_qps")
 """Options that may be repeated, each time with a name and a value."""
@@ -51,7 +59,8 @@ def typed_layers(shared: Mapping[str, Any]) -> tuple[list[Layer], dict[str, list
         if value is not None and value != ():
             fields.append(_layer(option, path, [*value] if parameter in LIST_OPTIONS else value))
     for parameter, (option, (section, field)) in SECTION_OPTIONS.items():
-        value = shared.get(parameter)
+        value: Any = shared.get(parameter)
+        value = STANDING_ALONE[parameter] if value == LEFT_OUT else value
         if value is not None and value != ():
             sections[section].append(_layer(option, (field,), dict(value) if parameter in TABLE_OPTIONS else value))
     return fields, sections

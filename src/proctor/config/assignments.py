@@ -17,7 +17,7 @@ from proctor.config.schema import SECTIONS, ExperimentConfig
 from proctor.config.settle import model_in
 from proctor.errors import UsageError, nearest
 
-FREE = {"params", "flags", "labels", "env", "provider_limits", "env_open_qps"}
+FREE = {"params", "flags", "labels", "env", "args", "provider_limits", "env_open_qps"}
 """Mappings whose keys are not ours to know."""
 
 _PATH = re.compile(r"[A-Za-z0-9_]{1,40}(\.[A-Za-z0-9_]{1,40})*")
@@ -95,7 +95,7 @@ def _check_path(keys: list[str], schema: type[BaseModel] | None, *, prefix: str)
         if key in FREE:
             return
         schema = model_in(schema.model_fields[key].annotation)
-    if schema is not None:
+    if schema is not None and not getattr(schema, "may_be_text", False):
         fields = ", ".join(schema.model_fields)
         raise UsageError(f"{option} names a whole section, not a field of it", hint=f"fields there: {fields}")
 

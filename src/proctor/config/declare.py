@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from proctor.config.declared import Declared
+from proctor.config.default_provider import default_provider
+from proctor.config.environment_layers import environments_merged
 from proctor.config.layers import NAME_FIELDS, Layer, Layered, Tree, layered
 from proctor.config.project import Project
 from proctor.model.spec import Task
 
 REPLACED_WHOLE = ("benchmark", "harness", "model")
 """Parts of which nothing is left where a stronger layer names another: their parameters belong to them alone."""
-
-DEFAULT_PROVIDER = "local"
 
 
 def declare(
@@ -49,7 +49,7 @@ def declare(
 
 def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
     """Return the fields of an experiment with the defaults of the parts that it names."""
-    layers = sorted(map(with_names, given), key=lambda layer: layer.source.level)
+    layers = sorted(map(with_names, given), key=_level)
     for part in REPLACED_WHOLE:
         layers = _of_strongest(part, layers)
     beneath: list[Layer] = []
@@ -57,14 +57,18 @@ def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
         named = layered(layers).tree.get(part)
         name = cast("Tree", named).get(key) if isinstance(named, dict) else None
         if name is None and part == "environment":
-            name = DEFAULT_PROVIDER
+            name = default_provider()
         if not isinstance(name, str):
             continue
         defaults = [_within(part, layer) for layer in project.defaults(part, name)]
         beneath += defaults
         if part == "model" and any("id" in layer.tree[part] for layer in defaults):
             layers = [_without_name(layer) for layer in layers]
-    return layered([*beneath, *layers])
+    return layered(environments_merged(sorted([*beneath, *layers], key=_level)))
+
+
+def _level(layer: Layer) -> int:
+    return layer.source.level
 
 
 def with_names(layer: Layer) -> Layer:

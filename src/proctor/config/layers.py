@@ -8,6 +8,8 @@ from enum import IntEnum
 from pathlib import PurePath
 from typing import Any, cast
 
+from proctor.authoring.environment_spec import declaration_of
+
 Tree = dict[str, Any]
 """Nested mappings of field names; a leaf is a value, or text as it was typed (`config.load.Typed`)."""
 
@@ -142,7 +144,11 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as a file would hold it: mappings as dicts, sequences as lists, paths as texts."""
+    """Return a value as a file would hold it: mappings as dicts, sequences as lists, paths as texts.
+
+    An environment, or a part of one, is written as people declare it.
+    """
+    value = declaration_of(value)
     if isinstance(value, Mapping):
         return {key: plain_value(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):

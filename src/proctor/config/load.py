@@ -85,7 +85,8 @@ def _problems(
         if (partly and problem["type"] == "missing") or (isinstance(refused, Refused) and refused.why is None):
             continue
         where = ".".join(str(part) for part in (*within, *path))
-        section = _section(schema, path[:-1])
+        whole = isinstance(refused, dict) and problem["type"] == "value_error"  # it is about fields of the section
+        section = _section(schema, path if whole else path[:-1])
         hint = f"{LISTED_FIELDS}{', '.join(section.model_fields)}" if section.model_fields else "it has no fields"
         if problem["type"] == "extra_forbidden":
             message = f"unknown field `{where}`{_meant(str(path[-1]), section, places or {})}"
@@ -98,11 +99,13 @@ def _problems(
 
 
 def _section(schema: type[BaseModel], path: FieldPath) -> type[BaseModel]:
-    """Return the section that a path leads to, or the one around what has no fields of ours."""
+    """Return the innermost section that a path leads into."""
     annotation: Any = schema
+    found = schema
     for part in path:
         annotation = inside(annotation, part)
-    return model_in(annotation) or schema
+        found = model_in(annotation) or found
+    return found
 
 
 ELSEWHERE = 0.1
@@ -145,6 +148,8 @@ def _reason(where: str, problem: ErrorDetails) -> str:
     secret = isinstance(value, Substituted) or (is_secret(where) and not isinstance(value, bool | int | float | None))
     if secret and problem["type"] in ("value_error", "assertion_error"):
         return "the given value is refused"  # what a plugin says of it may repeat it
+    if isinstance(value, dict) and problem["type"] == "value_error" and not message.startswith("must be"):
+        return message  # it is about several fields, and names them
     if secret:
         shown = "the given value"
     elif isinstance(value, str | bool | int | float | None) and problem["type"] not in _WANT_CONTAINERS:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from proctor.config.schema import Config, EndpointConfig, ExecutionConfig, ExperimentConfig, RuntimeConfig
+from proctor.authoring.environment_fields import EnvironmentFields
+from proctor.authoring.field_values import Config
+from proctor.config.schema import EndpointConfig, ExecutionConfig, ExperimentConfig, RuntimeConfig
 from proctor.config.values import Params
 
 
@@ -22,13 +24,8 @@ class ComponentDefaults(Config):
     """Parameters, over which those of an experiment lie."""
 
 
-class EnvironmentDefaults(Config):
+class EnvironmentDefaults(EnvironmentFields):
     """What every experiment with this provider begins with."""
-
-    env: dict[str, str] = Field(default={})
-    """Environment variables of every command in the sandbox."""
-    proxy: bool = False
-    """Whether they get the proxy variables of this machine."""
 
 
 class ProjectConfig(Config):

@@ -123,7 +123,7 @@ def holds_variable(value: object) -> bool:
 
 
 _NAMED = ("benchmark", "harness", "model", "benchmarks", "harnesses", "models")
-_FREE = {"params", "flags", "env", "labels"}
+_FREE = {"params", "flags", "env", "labels", "args"}
 
 
 def is_name(path: tuple[str | int, ...]) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from proctor.authoring.environment_fields import EnvironmentConfig
+from proctor.authoring.environment_values import Memory
+from proctor.authoring.field_values import Config
 from proctor.config.values import (
     Count,
     Directory,
@@ -23,18 +26,12 @@ from proctor.config.values import (
 from proctor.model.spec import ARTIFACT_LIMIT_BYTES
 
 
-class Config(BaseModel):
-    """Base of all: unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
 class ComponentConfig(Config):
     """A benchmark or harness by id, with its parameters."""
 
     id: str
     """The name of the plugin, or `package.module:Name`."""
-    params: Params = {}
+    params: Params = Field(default={})
     """Its parameters; which there are, the plugin says."""
 
 
@@ -47,7 +44,7 @@ class EndpointConfig(Config):
     """Credential; never written anywhere. Default: the environment variable of the model family."""
     identity: str | None = None
     """What the endpoint counts as when results are compared for reuse. Default: its host name."""
-    params: Params = {}
+    params: Params = Field(default={})
     """Sampling parameters, such as `temperature`."""
     max_connections: Count | None = None
     """Attempts that use this endpoint at once, over all experiments."""
@@ -60,17 +57,6 @@ class ModelConfig(EndpointConfig):
 
     id: str
     """What the endpoint calls it, or `mock/...`; or a name among the `models` of the project."""
-
-
-class EnvironmentConfig(Config):
-    """The environment of the sandboxes."""
-
-    provider: str = "local"
-    """Who makes the sandboxes."""
-    env: dict[str, str] = {}
-    """Environment variables of every command in the sandbox."""
-    proxy: bool = False
-    """Whether commands in the sandbox get the proxy variables of this machine, in both spellings; `env` is stronger."""
 
 
 class SharedStateConfig(Config):
@@ -150,11 +136,11 @@ class ExperimentConfig(Config):
     """Outside state that is this experiment's alone while it runs."""
     sandbox_reuse: bool = False
     """Whether attempts run one after another in sandboxes that are reset in between."""
-    flags: dict[str, Any] = {}
+    flags: dict[str, Any] = Field(default={})
     """Free values that harness and tasks can read; part of the identity."""
     tags: Annotated[tuple[Word, ...], Listed] = ()
     """Words that `--tag` chooses the whole experiment by."""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default={})
     """Texts by name, for people; they are kept with the run and are no part of the identity."""
 
 
@@ -186,11 +172,11 @@ class ExecutionConfig(Config):
 class RuntimeConfig(Config):
     """Where and how it runs."""
 
-    provider_limits: dict[str, LimitOrOff] = {}
+    provider_limits: dict[str, LimitOrOff] = Field(default={})
     """Attempts executing at once through a provider; 0 is off."""
     results_dir: Directory = "results"
     """The directory of all results; in a file relative to that file, else to where the command is given."""
-    env_open_qps: dict[str, RateOrOff] = {}
+    env_open_qps: dict[str, RateOrOff] = Field(default={})
     """Sandboxes opened per second at a provider; 0 is off."""
     checkpoint_resume: bool = True
     """Whether work of an earlier run that was saved and not graded is only graded, with `--reuse`."""
@@ -204,14 +190,14 @@ class RuntimeConfig(Config):
     """How long what is cancelled by an interrupt may take to clean up."""
     engine: Annotated[Literal["local", "ray"], not_yet("local")] = "local"
     """Where tries execute: in this process."""
-    keep_environment: Annotated[Literal["failed", "all"] | None, not_yet(None)] = None
-    """Whether sandboxes are kept after their attempt; not supported yet."""
-    host_cpus: Annotated[Positive | None, not_yet(None)] = None
-    """CPUs of this host that sandboxes may declare in all; not supported yet."""
-    host_memory: Annotated[str | None, not_yet(None)] = None
-    """Memory of this host that sandboxes may declare in all; not supported yet."""
-    max_build_concurrency: Annotated[Count | None, not_yet(None)] = None
-    """Images that are built at once; not supported yet, as none is built."""
+    keep_environment: Literal["failed", "all"] | None = None
+    """Whether sandboxes are kept after their try: those of tries that did not pass, or all."""
+    host_cpus: Positive | None = None
+    """CPUs that sandboxes on this machine may declare in all. Default: those that this process may use."""
+    host_memory: Memory | None = None
+    """Memory that sandboxes on this machine may declare in all, such as `16GiB`. Default: what this machine has."""
+    max_build_concurrency: Count = 2
+    """Images that are built or fetched at once."""
 
 
 OF_EXECUTION = tuple(name for name in ExecutionConfig.model_fields if name in ExperimentConfig.model_fields)

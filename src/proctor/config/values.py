@@ -8,21 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from proctor.authoring.field_values import Count, LimitOrOff, Positive, not_boolean
+
 SECONDS_AT_MOST = 10 * 365 * 86400.0
 """Ten years: a longer limit is a mistake, or meant to be none."""
-
-
-def _whole_number(value: Any) -> Any:
-    """Refuse what pydantic would turn into an integer in silence: booleans, and floats without a fraction."""
-    if isinstance(value, bool | float):
-        raise ValueError("must be a whole number")
-    return value
-
-
-def _not_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
 
 
 def _finite_positive(value: float) -> float:
@@ -36,19 +25,6 @@ def _finite_positive(value: float) -> float:
 def _directory(value: str) -> str:
     if not value or "\0" in value:
         raise ValueError("must be the name of a directory")
-    return value
-
-
-Count = Annotated[int, Field(ge=1), BeforeValidator(_whole_number)]
-"""A whole number of at least 1."""
-
-LimitOrOff = Annotated[int, Field(ge=0), BeforeValidator(_whole_number)]
-"""A whole number of at least 1, or 0 for off."""
-
-
-def _positive(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise ValueError("must be a finite number above 0")
     return value
 
 
@@ -78,17 +54,9 @@ def _pattern(value: str) -> str:
     return value
 
 
-Positive = Annotated[
-    float,
-    BeforeValidator(_not_boolean),
-    AfterValidator(_positive),
-    Field(json_schema_extra={"exclusiveMinimum": 0}),
-]
-"""A finite number above 0."""
-
 RateOrOff = Annotated[
     float,
-    BeforeValidator(_not_boolean),
+    BeforeValidator(not_boolean),
     AfterValidator(_not_negative),
     Field(json_schema_extra={"minimum": 0}),
 ]
@@ -102,7 +70,7 @@ Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(lambda value: () if va
 
 Seconds = Annotated[
     float,
-    BeforeValidator(_not_boolean),
+    BeforeValidator(not_boolean),
     AfterValidator(_finite_positive),
     Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": SECONDS_AT_MOST}),
 ]
@@ -159,3 +127,9 @@ def not_yet(supported: Any) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+__all__ = [
+    "AS_TYPED", "SECONDS_AT_MOST", "Count", "Directory", "LimitOrOff", "Listed", "Params", "PathInside", "Pattern",
+    "Patterns", "Positive", "RateOrOff", "Seconds", "Word", "not_yet",
+]  # fmt: skip

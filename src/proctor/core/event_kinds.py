@@ -10,6 +10,8 @@ from proctor.model.events import (
     DispatchStopped,
     GradingQueued,
     GradingStarted,
+    ImageWaitEnded,
+    ImageWaitStarted,
     Interrupted,
     IssueRaised,
     PhaseEnded,
@@ -17,6 +19,7 @@ from proctor.model.events import (
     RunEnded,
     RunStarted,
     SandboxDisposed,
+    SandboxKept,
     SandboxOpened,
     SlotFilled,
     StoreFailed,
@@ -27,7 +30,7 @@ from proctor.model.events import (
 
 REPORTS = (
     PhaseStarted, PhaseEnded, SandboxOpened, GradingQueued, SandboxDisposed, WorkCheckpointed, IssueRaised,
-    BackoffStarted, BackoffEnded,
+    BackoffStarted, BackoffEnded, ImageWaitStarted, ImageWaitEnded, SandboxKept,
 )  # fmt: skip
 """What a try tells before its end."""
 

@@ -17,11 +17,14 @@ from proctor.model.events import (
     BackoffEnded,
     BackoffStarted,
     GradingQueued,
+    ImageWaitEnded,
+    ImageWaitStarted,
     IssueRaised,
     PhaseEnded,
     PhaseStarted,
     Purpose,
     SandboxDisposed,
+    SandboxKept,
     SandboxOpened,
     TryEnded,
     TryEvent,
@@ -41,7 +44,7 @@ class State(StrEnum):
     BACKING_OFF_IN_SANDBOX = "backing off in sandbox"
     BACKING_OFF_GRADING = "backing off in grading"
     SANDBOX_GONE = "sandbox gone"
-    """The disposal of the agent's sandbox is over."""
+    """The disposal of the agent's sandbox is over, or it was set aside for a person to look at: it holds no gate."""
     GRADING_QUEUED = "grading queued"
     """Waits for the permits of a fresh grading sandbox; nothing of it executes."""
     GRADING = "grading"
@@ -56,6 +59,7 @@ class State(StrEnum):
 class Step(StrEnum):
     """What can happen to a try: what it reports, and what the scheduler does to it (GRANT, CANCEL)."""
 
+    IMAGE_WAIT = "image waited for"
     AGENT_SANDBOX_OPENED = "agent sandbox opened"
     GRADE_SANDBOX_OPENED = "grade sandbox opened"
     SANDBOX_DISPOSED = "sandbox disposed"
@@ -77,25 +81,18 @@ class Step(StrEnum):
     TRY_ENDED = "try ended"
 
 
-def _phase_started(event: PhaseStarted) -> Step:
-    if event.phase is Phase.GRADE:
-        return Step.GRADE_STARTED
-    return Step.DISPOSE_STARTED if event.phase is Phase.DISPOSE else Step.PHASE_STARTED
-
-
-def _phase_ended(event: PhaseEnded) -> Step:
-    return Step.DISPOSE_ENDED if event.phase is Phase.DISPOSE else Step.PHASE_ENDED
-
-
-def _sandbox_opened(event: SandboxOpened) -> Step:
-    return Step.AGENT_SANDBOX_OPENED if event.purpose is Purpose.AGENT else Step.GRADE_SANDBOX_OPENED
-
+_BEGINS = {Phase.GRADE: Step.GRADE_STARTED, Phase.DISPOSE: Step.DISPOSE_STARTED}
 
 _STEPS: dict[type[TryEvent], Step | Callable[[Any], Step]] = {
-    SandboxOpened: _sandbox_opened,
+    SandboxOpened: lambda event: (
+        Step.AGENT_SANDBOX_OPENED if event.purpose is Purpose.AGENT else Step.GRADE_SANDBOX_OPENED
+    ),
     SandboxDisposed: Step.SANDBOX_DISPOSED,
-    PhaseStarted: _phase_started,
-    PhaseEnded: _phase_ended,
+    SandboxKept: Step.SANDBOX_DISPOSED,  # it is gone from the try
+    ImageWaitStarted: Step.IMAGE_WAIT,
+    ImageWaitEnded: Step.IMAGE_WAIT,
+    PhaseStarted: lambda event: _BEGINS.get(event.phase, Step.PHASE_STARTED),
+    PhaseEnded: lambda event: Step.DISPOSE_ENDED if event.phase is Phase.DISPOSE else Step.PHASE_ENDED,
     WorkCheckpointed: Step.CHECKPOINTED,
     GradingQueued: Step.QUEUE_GRADING,
     BackoffStarted: Step.BACK_OFF,
@@ -144,6 +141,7 @@ def _common() -> Table:
     executing = (s.WORKING, s.IN_SANDBOX, s.SANDBOX_GONE)
     phases = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED)
     table = _stay(executing, (*phases, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, t.CHECKPOINTED))
+    table[s.WORKING, t.IMAGE_WAIT] = s.WORKING
     table[s.WORKING, t.AGENT_SANDBOX_OPENED] = s.IN_SANDBOX
     for state in executing:  # where none was opened, or again at the end of the try, there is nothing left to go
         table[state, t.DISPOSE_ENDED] = s.SANDBOX_GONE
@@ -203,7 +201,7 @@ def _grading(kind: Kind) -> Table:
     reported = (t.PHASE_STARTED, t.PHASE_ENDED, t.DISPOSE_STARTED, t.SANDBOX_DISPOSED, t.ISSUE_RAISED)
     table = _stay((s.GRADING,), (*reported, t.GRADE_STARTED, t.DISPOSE_ENDED))
     if kind.mode is GradingMode.FRESH:
-        table |= _stay((s.GRADING, s.CANCELLING), (t.GRADE_SANDBOX_OPENED,))
+        table |= _stay((s.GRADING, s.CANCELLING), (t.IMAGE_WAIT, t.GRADE_SANDBOX_OPENED))
     table[s.GRADING, t.CANCEL] = s.CANCELLING
     table[s.GRADING, t.TRY_ENDED] = s.ENDED
     return table | _backoff(s.GRADING)

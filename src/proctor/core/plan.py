@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from proctor.core.group_plans import environment_numbers, group_plans
+from proctor.core.host_room import declared_by
 from proctor.core.identity import SharedIdentity, experiment_parts, task_parts
 from proctor.core.reuse import NEW, Decided
 from proctor.core.schedule import ExperimentPlan, OnUnavailable, RetryPolicy
@@ -146,6 +147,7 @@ def _run_plan(given: PlannedInput) -> RunPlan:
     in_sandbox = experiment.grading is GradingMode.REUSE and not facts.gradable_without_sandbox
     always = facts.harness_needs_sandbox or in_sandbox
     environments = environment_numbers(tasks, experiment.environment)
+    declared = declared_by(tasks, experiment.environment)
     groups = group_plans(experiment, tasks, given.groups, environments, provider_reuses=facts.provider_reuses)
     schedule = ExperimentPlan(
         name=experiment.name,
@@ -174,6 +176,8 @@ def _run_plan(given: PlannedInput) -> RunPlan:
         has_setup=bool(experiment.setup or experiment.teardown),
         shared_state_key=experiment.shared_state_key,
         sandbox_reuse=experiment.sandbox_reuse,
+        cpus=declared.cpus,
+        memory_bytes=declared.memory_bytes,
         environments=environments,
         groups=groups,
         lifetime_seconds=facts.sandbox_lifetime_seconds,

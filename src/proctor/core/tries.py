@@ -16,7 +16,17 @@ from proctor.core.stops import Stops
 from proctor.core.waits import backoff_seconds
 from proctor.errors import InternalError
 from proctor.model.attempt import GradingMode, TryResult, Verdict, issue_of, verdict_of
-from proctor.model.events import BackoffEnded, BackoffStarted, LaneClosed, SandboxOpened, StopReason, TryEnded, TryEvent
+from proctor.model.events import (
+    BackoffEnded,
+    BackoffStarted,
+    ImageWaitEnded,
+    ImageWaitStarted,
+    LaneClosed,
+    SandboxOpened,
+    StopReason,
+    TryEnded,
+    TryEvent,
+)
 
 
 class Tries:
@@ -61,8 +71,8 @@ class Tries:
         books = self._books
         if attempt.state is State.CANCELLING:
             return False
-        if step is Step.CHECKPOINTED:
-            attempt.checkpointed = True
+        if step in (Step.CHECKPOINTED, Step.IMAGE_WAIT):
+            self._notes(attempt, event, now)
             return False
         if isinstance(event, BackoffStarted):
             return self._back_off(attempt, event, now)
@@ -79,6 +89,15 @@ class Tries:
             books.gradings.put(attempt.id, attempt.part.grading)
             attempt.pauses(now)
         return books.give(attempt, moment) or moment is Moment.AWAITING_GRADING
+
+    def _notes(self, attempt: Attempt, event: TryEvent, now: float) -> None:
+        """Remember what changes no permits; how long an image is waited for says nothing of other attempts."""
+        if isinstance(event, ImageWaitStarted):
+            attempt.pauses(now)
+        elif isinstance(event, ImageWaitEnded):
+            attempt.executing_since = now
+        else:
+            attempt.checkpointed = True
 
     def _moment_after(self, attempt: Attempt, step: Step) -> Moment | None:
         """Return the moment, in the words of the table, to which a step leads; None where it leads to no other."""

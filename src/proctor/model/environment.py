@@ -23,7 +23,8 @@ class Resources:
 class Network:
     """What commands of a sandbox may reach: nothing (`none`), `hosts` only (`allow`), or everything (`full`).
 
-    A host is a name, `*.name` for all below it, or an address, each with `:port` behind it where only that is meant.
+    A host is a name, `*.name` for all below it, or an address, each with `:port` behind it where only that is meant;
+    without a port it stands for ports 80 and 443.
     """
 
     mode: Literal["none", "allow", "full"] = "full"

@@ -13,6 +13,12 @@ from proctor.model.attempt import Issue, Phase, TryResult, Usage, Verdict
 from proctor.model.frozen import frozen
 from proctor.model.ids import AttemptId
 from proctor.model.reasons import Completion, Purpose, StopReason
+from proctor.model.sandbox_events import (
+    ImageWaitEnded,
+    ImageWaitStarted,
+    SandboxDisposed,
+    SandboxKept,
+)
 
 
 @frozen
@@ -71,14 +77,6 @@ class SandboxOpened:
     try_number: int
     sandbox: str
     purpose: Purpose
-
-
-@frozen
-class SandboxDisposed:
-    """A sandbox is gone."""
-
-    attempt: AttemptId
-    sandbox: str
 
 
 @frozen
@@ -280,8 +278,11 @@ class RunEnded:
 
 
 TryEvent = (
-    SandboxOpened
+    ImageWaitStarted
+    | ImageWaitEnded
+    | SandboxOpened
     | SandboxDisposed
+    | SandboxKept
     | PhaseStarted
     | PhaseEnded
     | WorkCheckpointed
@@ -311,7 +312,8 @@ Event = (
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = (
-    RunStarted, SlotFilled, TryStarted, SandboxOpened, SandboxDisposed, PhaseStarted, PhaseEnded, WorkCheckpointed,
+    RunStarted, SlotFilled, TryStarted, ImageWaitStarted, ImageWaitEnded, SandboxOpened, SandboxDisposed, SandboxKept,
+    PhaseStarted, PhaseEnded, WorkCheckpointed,
     GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, TryResumed, IssueRaised, TryEnded,
     AttemptSealed,
     LeaseGranted, LeaseRefused, LeaseReleased, SetupEnded, TeardownEnded, LaneClosed, DispatchStopped, Interrupted,

@@ -23,25 +23,47 @@ _NEEDS: tuple[tuple[str, Callable[[EnvironmentSpec], object], Callable[[Capabili
 """What is said, what an environment asks for (None is nothing), and whether a provider can do it."""
 
 
-def refusals(provider: Provider, environment: EnvironmentSpec) -> list[str]:
-    """Return every reason why a provider cannot make such an environment; none where it can."""
+def refusals(provider: Provider, environment: EnvironmentSpec, *, graded_in_place: bool = False) -> list[str]:
+    """Return every reason why a provider cannot make such an environment; none where it can.
+
+    `graded_in_place` says that the sandbox of the agent is that of grading as well (grading mode reuse).
+    """
     can = provider.capabilities
     found = [
         say.format(asked) for say, ask, able in _NEEDS if (asked := ask(environment)) is not None and not able(can)
     ]
-    found += _network_refusals(can, environment)
+    found += _network_refusals(can, environment, graded_in_place)
     lines = [f"provider {provider.name} {one}" for one in found]
+    lines += _proxy_refusals(environment)
     own = provider.refuse(environment)
     return lines if own is None else [*lines, own]
 
 
-def _network_refusals(can: Capabilities, environment: EnvironmentSpec) -> Iterator[str]:
-    policies = [environment.network_of(phase) for phase in _PHASES]
-    for mode in dict.fromkeys(policy.mode for policy in policies):
+def _network_refusals(can: Capabilities, environment: EnvironmentSpec, graded_in_place: bool) -> Iterator[str]:
+    setup, agent, grade = (environment.network_of(phase) for phase in _PHASES)
+    for mode in dict.fromkeys(policy.mode for policy in (setup, agent, grade)):
         if mode not in can.networks:
             yield f"cannot limit the network: cannot enforce `{mode}`"
-    if environment.network_of(Phase.SETUP) != environment.network_of(Phase.AGENT) and not can.switches_network:
+    if can.switches_network:
+        return
+    if setup != agent:
         yield "cannot change the network of a live sandbox: setup and agent must have the same"
+    if grade != agent and graded_in_place:
+        yield (
+            "cannot change the network of a live sandbox: agent and grade must have the same, as the sandbox of the "
+            "agent is graded (grading mode reuse)"
+        )
+
+
+def _proxy_refusals(environment: EnvironmentSpec) -> Iterator[str]:
+    """Yield why the proxy variables of this machine, and a password in them, are not for a limited sandbox."""
+    modes = {phase: environment.network_of(phase).mode for phase in _PHASES}
+    limited = [f"{phase} has `{mode}`" for phase, mode in modes.items() if mode != "full"]
+    if environment.proxy and limited:
+        yield (
+            "`proxy: true` hands the proxy variables of this machine to the sandbox, which is only for network `full` "
+            f"in all phases: {', '.join(limited)}"
+        )
 
 
 __all__ = ["refusals"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-COPY_BYTES = 1024 * 1024
+from proctor.providers._copying import copy_folder_in, copy_over, open_regular, resolved
+
 REMOVE_PASSES = 10
 """How often a directory may turn out not to be empty after all."""
 
@@ -31,24 +31,15 @@ def resolve(root: str, path: str) -> str:
 
 def read_file(path: str) -> bytes:
     """Return the bytes of a regular file; anything else, such as a pipe that would block, raises `OSError`."""
-    with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def write_file(path: str, content: bytes, mode: int = 0o666) -> None:
     """Write a regular file, making its parent directories."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with os.fdopen(_open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+    with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         file.write(content)
-
-
-def _open_regular(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file without following a link or waiting for the other end of a pipe."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return descriptor
 
 
 def copy_in(source: Path, root: str, target: str) -> None:
@@ -57,81 +48,21 @@ def copy_in(source: Path, root: str, target: str) -> None:
     No link that lies in `root` leads the copy out of it: raises `PermissionError` at such a directory, and replaces
     such a file.
     """
-    source = source.resolve(strict=True)
-    if source.is_file():
-        place = resolve(root, target)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        _copy_over(str(source), place)
+
+    def make(path: str) -> int:
+        os.makedirs(path, exist_ok=True)
+        return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    path, is_file = resolved(source)
+    if not is_file:
+        copy_folder_in(path, target, lambda folder: make(resolve(root, folder)))
         return
-    waiting = [(str(source), target)]
-    while waiting:
-        folder, target = waiting.pop()
-        place = resolve(root, target)
-        os.makedirs(place, exist_ok=True)
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, os.path.join(target, entry.name)))
-                else:
-                    _copy_over(entry.path, os.path.join(place, entry.name))
-
-
-def _copy_over(source: str, place: str) -> None:
-    """Copy one file or link; what is at its place is replaced, never written through."""
-    kind = os.lstat(source).st_mode
-    if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
-        return
+    place = resolve(root, target)
+    folder = make(os.path.dirname(place))
     try:
-        if not stat.S_ISREG(os.lstat(place).st_mode):
-            os.unlink(place)
-    except FileNotFoundError:  # its place is free
-        pass
-    if stat.S_ISLNK(kind):
-        if os.path.lexists(place):
-            os.unlink(place)
-        os.symlink(os.readlink(source), place)
-    else:
-        copy_file(source, place)
-
-
-def copy_file(source: str, target: str) -> None:
-    """Copy a regular file with its permissions. Holes stay holes, so that a small file cannot grow to fill a disk."""
-    reading = _open_regular(source, os.O_RDONLY)
-    try:
-        found = os.fstat(reading)
-        writing = _open_regular(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            position = 0
-            while (position := _next_data(reading, position)) < found.st_size:
-                end = min(os.lseek(reading, position, os.SEEK_HOLE), found.st_size)
-                os.lseek(reading, position, os.SEEK_SET)
-                os.lseek(writing, position, os.SEEK_SET)
-                _copy_range(reading, writing, end - position)
-                position = max(end, position + 1)
-            os.ftruncate(writing, found.st_size)
-            os.fchmod(writing, stat.S_IMODE(found.st_mode) & 0o777 | 0o600)
-        finally:
-            os.close(writing)
+        copy_over(path, folder, os.path.basename(place))
     finally:
-        os.close(reading)
-
-
-def _next_data(descriptor: int, position: int) -> int:
-    """Return where the next data begins; beyond the end if there is none."""
-    try:
-        return os.lseek(descriptor, position, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        return 1 << 62
-
-
-def _copy_range(reading: int, writing: int, count: int) -> None:
-    while count > 0:
-        sent = os.sendfile(writing, reading, None, min(count, COPY_BYTES))
-        if sent == 0:  # it was cut while we read
-            return
-        count -= sent
+        os.close(folder)
 
 
 def remove_tree(path: str) -> None:

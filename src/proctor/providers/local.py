@@ -171,9 +171,6 @@ class LocalProvider:
 
     def __init__(self, base: Path | None = None, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._folders = Folders(self.name, base)
-        self.removal_command = (
-            f"rm -rf {shlex.quote(self._folders.base)}/{{}}"  # for a person, with the id of a sandbox
-        )
         self._grace_seconds = grace_seconds
 
     def refuse(self, environment: EnvironmentSpec) -> str | None:

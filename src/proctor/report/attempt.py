@@ -12,12 +12,15 @@ from proctor.model.events import (
     BackoffEnded,
     BackoffStarted,
     Event,
+    ImageWaitEnded,
     IssueRaised,
     PhaseEnded,
+    SandboxKept,
     TryEnded,
     TryStarted,
 )
 from proctor.model.ids import AttemptId
+from proctor.report.kept import kept_line
 from proctor.report.summary import cost_of, usage_data
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
@@ -41,6 +44,10 @@ class TryStory:
     waits: dict[str, float] = field(default_factory=dict[str, float])
     """Seconds that were waited inside the try, by the code of what refused."""
     waits_for: str | None = None
+    image_seconds: float | None = None
+    """How long it waited for an image; None where it did not."""
+    kept: list[SandboxKept] = field(default_factory=list[SandboxKept])
+    """Its sandboxes that were kept for a person to look at; whether they are still there is not known."""
 
     @property
     def seconds(self) -> float | None:
@@ -88,6 +95,10 @@ def _add_to_try(story: TryStory, event: Event, at: float) -> None:
         case BackoffEnded(_, seconds) if story.waits_for is not None:
             story.waits[story.waits_for] = story.waits.get(story.waits_for, 0.0) + seconds
             story.waits_for = None
+        case ImageWaitEnded(_, seconds):
+            story.image_seconds = (story.image_seconds or 0.0) + seconds
+        case SandboxKept():
+            story.kept.append(event)
         case TryEnded(_, _, result):
             story.ended_at, story.outcome = at, result.outcome
             final = list(result.issues)
@@ -120,6 +131,7 @@ def attempt_lines(story: AttemptStory, *, experiment: str, run: str, files: list
         lines.append(_try_line(each))
         for issue in each.issues:
             lines += [f"  {line}" for line in _issue_lines(issue, explained)]
+        lines += (f"  kept: {kept_line(one)}" for one in each.kept)
         names = ", ".join(printable(name) for name in where.names) or "none"
         more = f" and {where.more:,} more" if where.more else ""
         lines.append(f"  files: {names}{more} in {where.directory}" if where.names else "  files: none")
@@ -131,6 +143,8 @@ def _try_line(story: TryStory) -> str:
     what = f"{outcome}, grading only" if story.grading_only else outcome
     parts = [f"{phase} {duration(seconds)}" for phase, seconds in story.phases.items()]
     parts += [f"waited {duration(seconds)} because of {code}" for code, seconds in story.waits.items()]
+    if story.image_seconds is not None:
+        parts.append(f"waited {duration(story.image_seconds)} for an image")
     if story.usage.calls:
         parts += [plural(story.usage.calls, "model call"), money(story.usage.cost_usd)]
     took = duration(story.seconds) if story.seconds is not None else "-"
@@ -169,6 +183,10 @@ def _try_data(story: TryStory, files: TryFiles) -> dict[str, Any]:
         "outcome": story.outcome.value if story.outcome is not None else None,
         "seconds": None if story.seconds is None else round(story.seconds, 6),
         "phases": {phase.value: round(seconds, 6) for phase, seconds in story.phases.items()},
+        "image_wait_seconds": None if story.image_seconds is None else round(story.image_seconds, 6),
+        "kept": [
+            {"sandbox": one.sandbox, "purpose": one.purpose.value, "provider": one.provider} for one in story.kept
+        ],
         "waits": {code: round(seconds, 6) for code, seconds in story.waits.items()},
         "issues": [_issue_data(issue) for issue in story.issues],
         "usage": usage_data(story.usage),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from proctor.model.attempt import Phase
 from proctor.model.waiting import Gate, Waiting
+from proctor.report.in_flight import InFlight
 from proctor.report.view import RunView
 from proctor.report.waiting_text import gate_text, together, waits_since
 from proctor.report.wording import SEPARATOR, duration, printable
@@ -22,7 +23,7 @@ class Beginnings:
     def __init__(self) -> None:
         self._blocking: set[tuple[Gate, str]] = set()
         self._said: dict[tuple[Gate, str], float] = {}
-        self._prepared: set[tuple[str, Phase]] = set()
+        self._prepared: set[tuple[str, str]] = set()
 
     def lines(
         self, waiting: Sequence[Waiting], views: Mapping[str, RunView], now: float, holders: Mapping[str, str]
@@ -51,13 +52,22 @@ class Beginnings:
         for name, view in views.items():
             if view.worked:
                 continue
+            who = f"{printable(name)} " if len(views) > 1 else ""
+            awaiting = [flight for flight in view.in_flight.values() if flight.image is not None]
+            if awaiting and (name, "image") not in self._prepared:
+                self._prepared.add((name, "image"))
+                first = min(awaiting, key=lambda flight: flight.waits_since)
+                what = f"image {printable(first.image or '')} for {duration(now - first.waits_since)}"
+                yield f"preparing: {what}: {who}{_slots(first, len(awaiting))}"
             for phase in _PREPARING:
                 flights = [flight for flight in view.in_flight.values() if flight.phase is phase and not flight.ended]
                 if not flights or (name, phase) in self._prepared:
                     continue
                 self._prepared.add((name, phase))
                 first = min(flights, key=lambda flight: flight.phase_at)
-                more = f" and {len(flights) - 1:,} more" if len(flights) > 1 else ""
-                who = f"{printable(name)} " if len(views) > 1 else ""
-                slot = f"{who}{printable(first.task)} #{first.ordinal}{more}"
-                yield f"preparing: {phase} for {duration(now - first.phase_at)}: {slot}"
+                yield f"preparing: {phase} for {duration(now - first.phase_at)}: {who}{_slots(first, len(flights))}"
+
+
+def _slots(first: InFlight, number: int) -> str:
+    more = f" and {number - 1:,} more" if number > 1 else ""
+    return f"{printable(first.task)} #{first.ordinal}{more}"

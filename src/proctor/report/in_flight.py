@@ -23,6 +23,8 @@ class InFlight:
     """When its last wait began, inside a try or between two."""
     waits_seconds: float | None = None
     """How long that wait was to be; None where that is not known."""
+    image: str | None = None
+    """The image that it waits for, since `waits_since`."""
     cause: str = ""
     """Once its last try has ended: the code that another one would be made for."""
     ended: bool = False

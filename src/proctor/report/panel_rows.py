@@ -80,6 +80,8 @@ def state_of(flight: InFlight, *, grading_waits: bool) -> str:
         return "backing off"
     if grading_waits:
         return TO_BE_GRADED
+    if flight.image is not None:
+        return "waiting for image"
     return flight.phase.value if flight.phase is not None else "starting"
 
 
@@ -99,7 +101,9 @@ def row_of(each: Flying, now: float, tries: int, sign: Sign | None, retry_in: fl
         return Row(name, task, ordinal, "", (text, "backoff"), "", "", "")
     since = flight.phase_at if flight.phase is not None else flight.started_at
     output = limit = ""
-    if sign is not None and not each.grading_waits:
+    if flight.image is not None:
+        since, output = flight.waits_since, printable(flight.image)
+    elif sign is not None and not each.grading_waits:
         output = f"last output {briefly(int(sign.silent_seconds))}"  # never longer ago than the phase began
         if sign.limit_seconds is not None:
             limit = f"{sign.limit or state} limit {running_clock(sign.limit_seconds)}"

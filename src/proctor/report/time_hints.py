@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from proctor.model.attempt import Phase
 from proctor.model.waiting import Gate, gate_of
-from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, OTHER, WAITING
+from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, IMAGES, OTHER, WAITING
 from proctor.report.wording import SEPARATOR, duration, printable
 
 PARTS_SHOWN = 6
@@ -47,6 +47,7 @@ _HINTS: Mapping[str, str] = {
     "dispose": "reuse sandboxes (`sandbox_reuse: true`)",
     BACKOFF: "what refused has to be asked less: lower `model.max_connections` or `--task-concurrency`",
     GRADING_PERMITS: "raise the limit of the provider that grading uses",
+    IMAGES: "fetch or build the images before the run, or more at a time: `--max-build-concurrency`",
     OTHER: "proctor itself, and waiting for its turn: see CPU in HEALTH; where it is full, lower `--task-concurrency`",
 }
 

@@ -15,6 +15,7 @@ from proctor.model.waiting import Gate
 
 BACKOFF = "backoff"
 GRADING_PERMITS = "waiting for the permits of grading"
+IMAGES = "waiting for images"
 WAITING = "waiting: "
 """Before the gate that queued slots waited for."""
 NOT_NOTED = "waiting: not noted for what"
@@ -97,6 +98,7 @@ class TimeSpent:
         in_flight = {**worked, BACKOFF: self._waits.get(BACKOFF, 0.0)}
         in_flight[GRADING_PERMITS] = self._waits.get(GRADING_PERMITS, 0.0)
         queued = self._queued()
+        in_flight[IMAGES] = self._waits.get(IMAGES, 0.0)
         other = self.in_flight_seconds - sum(in_flight.values()) + queued.pop(f"{WAITING}{Gate.DECIDED}", 0.0)
         found = {**in_flight, **queued, OTHER: other}
         return {what: seconds for what, seconds in found.items() if seconds > 0}

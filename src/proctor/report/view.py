@@ -15,6 +15,8 @@ from proctor.model.events import (
     Event,
     GradingQueued,
     GradingStarted,
+    ImageWaitEnded,
+    ImageWaitStarted,
     Interrupted,
     IssueRaised,
     LaneClosed,
@@ -32,7 +34,7 @@ from proctor.model.events import (
 )
 from proctor.report.in_flight import InFlight, cause_of
 from proctor.report.tallies import Tallies
-from proctor.report.time_spent import BACKOFF, GRADING_PERMITS
+from proctor.report.time_spent import BACKOFF, GRADING_PERMITS, IMAGES
 
 
 @dataclass(slots=True)
@@ -71,6 +73,15 @@ class RunView(Tallies):
         if flight is not None and flight.opened_in is not None:
             self.opens.append(flight.opened_in)
             flight.opened_in = None
+
+    def _wait_for_image(self, event: ImageWaitStarted, at: float) -> None:
+        flight = self.in_flight[event.attempt]
+        flight.image, flight.waits_since, flight.waits_seconds = event.image, at, None
+        self.time.wait(event.attempt, IMAGES, at)
+
+    def _end_image_wait(self, event: ImageWaitEnded, at: float) -> None:
+        self.in_flight[event.attempt].image = None
+        self.time.goes_on(event.attempt, at)
 
     def _back_off(self, event: BackoffStarted, at: float) -> None:
         flight = self.in_flight[event.attempt]
@@ -207,6 +218,8 @@ class RunView(Tallies):
         PhaseStarted: _start_phase,
         PhaseEnded: _end_phase,
         SandboxOpened: _open,
+        ImageWaitStarted: _wait_for_image,
+        ImageWaitEnded: _end_image_wait,
         BackoffStarted: _back_off,
         BackoffEnded: _end_backoff,
         TryResumed: _resume,

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     import signal as signals
     from typing import Any
 
-    from proctor.runtime import _killing
+    from proctor.runtime import _joining, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
+    import _joining
     import _killing
 
 IGNORED = (
@@ -27,12 +28,12 @@ IGNORED = (
 )
 """What the command could end its supervisor with, by accident or not."""
 
-OOM_SCORE = "500"
-"""When the host runs out of memory, the command is to end before proctor does."""
-
 
 def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
-    """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell."""
+    """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell.
+
+    `supervisor` is its parent as the child sees it: 0 where that is outside of its namespace.
+    """
     doing = "set limits"
     try:
         signals.set_wakeup_fd(-1)
@@ -44,10 +45,14 @@ def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
         os.read(gate, 1)
         if os.getppid() != supervisor:
             os._exit(126)
-        _killing.write_text("/proc/self/oom_score_adj", OOM_SCORE)
+        if request["inside"] is None:
+            _killing.write_text("/proc/self/oom_score_adj", _killing.OOM_SCORE)
         set_limits(request)
         doing = f"enter {os.fsdecode(request['cwd'])!r}"
         os.chdir(request["cwd"])
+        if request["inside"] is not None:
+            doing = "confine the command"
+            _joining.drop_privileges(request["inside"]["filter"])
         doing = f"run {os.fsdecode(request['argv'][0])!r}"
         run_program(request["argv"], request["env"])
     except BaseException as error:

@@ -23,6 +23,9 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 RLIMIT_LOCKS = 10
 """A limit that the kernel keeps for each process and long since ignores: what is written there harms nothing."""
 
+OOM_SCORE = "500"
+"""When the host runs out of memory, a command is to end before proctor does."""
+
 KILL_ROUNDS = 500
 ROUND_MILLISECONDS = 10
 
@@ -147,6 +150,51 @@ def remove_group(directory: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def remove_groups(directory: str) -> bool:
+    """Remove a control group with the groups right below it; say whether it is gone."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        names = []
+    for name in names:
+        if os.path.isdir(f"{directory}/{name}"):
+            remove_group(f"{directory}/{name}")
+    return remove_group(directory)
+
+
+def out_of_memory(groups: list[str]) -> bool:
+    """Say whether the kernel ended something in these control groups for want of memory."""
+    for directory in groups:
+        for name in ("memory.events", "memory.oom_control"):
+            for line in read_text(f"{directory}/{name}").splitlines():
+                if line.startswith("oom_kill ") and int(line.split()[1]):
+                    return True
+    return False
+
+
+def traced(trace: int | None) -> set[int]:
+    """Return the processes that carry a trace, see `lineage.py`."""
+    import resource  # noqa: PLC0415 - rarely needed
+
+    found: set[int] = set()
+    for name in os.listdir("/proc") if trace is not None else ():
+        if name.isdigit():
+            try:
+                limit = resource.prlimit(int(name), RLIMIT_LOCKS)[1]
+            except OSError:  # it has ended, or belongs to somebody else
+                continue
+            if limit == trace:
+                found.add(int(name))
+    return found
+
+
+def strays(groups: list[str], marker: bytes, trace: int | None) -> set[int]:
+    """Return the living processes of a command by its control group, or else by its marker and its trace."""
+    if groups:  # nothing inside of namespaces can leave one
+        return living({int(pid) for pid in read_text(f"{groups[0]}/cgroup.procs").split()})
+    return living((marked(marker) | traced(trace)) - {os.getpid()})
 
 
 def stop_and_kill(find: Callable[[], set[int]]) -> bool:

@@ -1,11 +1,13 @@
 """Runs one command and answers for every process that comes of it.
 
 A program of its own, one process for each command, started by an interpreter without site packages: so it imports
-nothing of this package but `_becoming.py` and `_killing.py` beside it, and nothing that makes its start slow.
+nothing of this package but `_becoming.py`, `_joining.py` and `_killing.py`, and nothing that makes its start slow.
 
 It is a "child subreaper": whatever the command leaves behind, daemons with sessions of their own included, becomes its
 child, so nothing escapes. It lives until the last of these processes is gone, and it kills all of them when it is told
-to, or when its socket reaches the end because proctor died, by kill -9 too.
+to, or when its socket reaches the end because proctor died, by kill -9 too. What a command inside of namespaces leaves
+behind goes to the first process there, and ends with them: its supervisor ends with the command, and looks for the rest
+only when it has to kill.
 
 It is given two descriptors. The first holds the marshalled request of `command.py`. Over the second, a socket, come
 single bytes: `T` asks every process to end (SIGTERM), `K` kills every process. One line of JSON goes back when the
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from proctor.runtime import _becoming, _killing
+    from proctor.runtime import _becoming, _joining, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
     import _becoming
+    import _joining
     import _killing
 
 COUNT_MILLISECONDS = 100
@@ -49,36 +52,39 @@ class Supervisor:
         self.socket = socket
         self.groups: list[str] = []
         self.status: int | None = None
-        self.reported = False
-        self.kernel_counts = False
+        self.reported = self.kernel_counts = False
         self.cpu_seconds = 0.0
         self.peak_rss_bytes = 0
-        self.subreaper = _killing.prctl(_killing.PR_SET_CHILD_SUBREAPER, 1)
+        self.inside, self.ending = request["inside"] is not None, False
+        self.subreaper = not self.inside and _killing.prctl(_killing.PR_SET_CHILD_SUBREAPER, 1)
         self.wake, wake_end = os.pipe()
         for descriptor in (self.wake, wake_end):
             os.set_blocking(descriptor, False)
         signals.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, wake_up)
 
-    def start(self) -> None:
-        """Start the command. It waits until its limits stand."""
+    def start(self, namespaces: list[int]) -> None:
+        """Start the command, in `namespaces` where there are any. It waits until its limits stand."""
         gate, gate_end = os.pipe()
-        supervisor = os.getpid()
-        self.main = os.fork()
+        supervisor = 0 if self.inside else os.getpid()
+        self.main = _joining.fork_inside(namespaces) if namespaces else os.fork()
         if self.main == 0:
             os.close(gate_end)
             _becoming.become(self.request, gate, supervisor)
         for number in _becoming.IGNORED:  # only now: the child is to be reached by the first SIGTERM
             signals.signal(number, signals.SIG_IGN)
         os.close(gate)
-        self._make_groups()
+        if not self._make_groups() and self.inside:  # it must not run without the limits of its sandbox
+            self.kill()
+            os._exit(_joining.NOT_BOUNDED)
         os.close(gate_end)
         null = os.open("/dev/null", os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
         os.close(null)
 
-    def _make_groups(self) -> None:
+    def _make_groups(self) -> bool:
+        """Put the command into its control groups; say whether that went well with all of them."""
         for directory, settings in self.request["groups"]:
             try:
                 os.mkdir(directory)
@@ -91,6 +97,7 @@ class Supervisor:
                 self.kernel_counts = self.kernel_counts or "pids.max" in named
             else:
                 _killing.remove_group(directory)
+        return len(self.groups) == len(self.request["groups"])
 
     def run(self) -> bool:
         """Serve until no process is left; say whether that was reached."""
@@ -100,8 +107,7 @@ class Supervisor:
         while self._running():
             self._report()
             ready = dict(poller.poll(self._patience()))
-            if self.wake in ready:
-                self._drain_wake()
+            self._drain_wake()
             if self.socket in ready:
                 order = self._order()
                 if order == b"T":
@@ -115,6 +121,7 @@ class Supervisor:
 
     def kill(self) -> bool:
         """Kill everything; say whether nothing is left."""
+        self.ending = True
         for _ in range(_killing.KILL_ROUNDS):
             for directory in self.groups:
                 _killing.kill_group(directory)
@@ -157,6 +164,7 @@ class Supervisor:
             return b"K"
 
     def _terminate(self) -> None:
+        self.ending = True
         for pid in self._tree():
             _killing.send(pid, signals.SIGTERM)
             _killing.send(pid, signals.SIGCONT)  # a stopped process would not see the other one
@@ -177,7 +185,8 @@ class Supervisor:
         return found if self.subreaper else found | self._strays()
 
     def _strays(self) -> set[int]:
-        return _killing.living(_killing.marked(self.request["marker"]))
+        trace = self.request["trace"] if self.inside else None
+        return _killing.strays(self.groups if self.inside else [], self.request["marker"], trace)
 
     def _running(self) -> bool:
         """Reap what has ended; say whether anything is left."""
@@ -185,7 +194,7 @@ class Supervisor:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return not self.subreaper and self._has_strays()
+                return not self.subreaper and (self.ending or not self.inside) and self._has_strays()
             if pid == 0:
                 return True
             self.cpu_seconds += usage.ru_utime + usage.ru_stime
@@ -213,8 +222,8 @@ class Supervisor:
         fields = {
             "exit_code": "null" if signaled else str(os.WEXITSTATUS(self.status)),
             "signal": str(os.WTERMSIG(self.status)) if signaled else "null",
-            "left": "true" if self._running() else "false",
-            "out_of_memory": "true" if self._out_of_memory() else "false",
+            "left": "true" if self._running() or self.inside else "false",
+            "out_of_memory": "true" if _killing.out_of_memory(self.groups) else "false",
             "cpu_seconds": f"{self.cpu_seconds:.6f}",
             "peak_rss_bytes": str(self.peak_rss_bytes),
         }
@@ -224,14 +233,6 @@ class Supervisor:
         except OSError:
             pass  # the runner is gone; the end of the socket says so to the loop
 
-    def _out_of_memory(self) -> bool:
-        for directory in self.groups:
-            for name in ("memory.events", "memory.oom_control"):
-                for line in _killing.read_text(f"{directory}/{name}").splitlines():
-                    if line.startswith("oom_kill ") and int(line.split()[1]):
-                        return True
-        return False
-
 
 def main(request_file: int, socket: int) -> None:
     """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
@@ -240,9 +241,10 @@ def main(request_file: int, socket: int) -> None:
     # The command may have stopped us when proctor dies. Then this wakes us, we see the end of the socket, and kill.
     _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGCONT)
     os.set_inheritable(socket, False)
+    namespaces = _joining.wait_for_namespaces(request["inside"], socket)
     os.set_blocking(socket, False)
     supervisor = Supervisor(request, socket)
-    supervisor.start()
+    supervisor.start(namespaces)
     gone = supervisor.run()
     supervisor.close()
     os._exit(0 if gone else 1)

@@ -11,6 +11,8 @@ from proctor.authoring.places import place_of_traceback
 from proctor.authoring.project_files import known_projects
 from proctor.errors import Fault, SkipTask, boundary, describe
 from proctor.model.attempt import Phase
+from proctor.model.environment import Network
+from proctor.model.events import Purpose
 from proctor.plugins.api import AgentSandbox, Sandbox
 from proctor.runtime.hurry import COURTESY_SECONDS, Hurry
 from proctor.runtime.shield import shielded
@@ -39,11 +41,24 @@ class SandboxHooks:
 
 
 class AgentBox:
-    """A sandbox that was opened for an agent, with its name and its `state`."""
+    """A sandbox that was opened for a try, with its name and its `state`; only an agent's has hooks.
 
-    def __init__(self, sandbox: Sandbox, name: str, hooks: Sequence[SandboxHooks] = ()) -> None:
+    `network` is the policy that holds in it; None where that is not known.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        name: str,
+        hooks: Sequence[SandboxHooks] = (),
+        *,
+        purpose: Purpose = Purpose.AGENT,
+        network: Network | None = None,
+    ) -> None:
         self.sandbox = sandbox
         self.name = name
+        self.purpose = purpose
+        self._network = network
         self.state: dict[str, Any] = {}
         self._hooks = tuple(filter(None, hooks))
         self._begun: list[SandboxHooks] = []
@@ -54,6 +69,22 @@ class AgentBox:
     def seen(self) -> AgentSandbox:
         """The sandbox as a hook sees it."""
         return cast("AgentSandbox", _WithState(self.sandbox, self.state))
+
+    async def use_network(self, network: Network, phase: Phase) -> None:
+        """Let `network` hold from now on, before anything of a phase runs.
+
+        Raises a FATAL `Fault` where that cannot be done: nothing may run with more network than was declared.
+        """
+        if network == self._network:
+            return
+        self._network = None
+        try:
+            with boundary(phase, "provider.lost"):
+                await self.sandbox.set_network(network)
+        except (Fault, SkipTask) as error:
+            why = f"sandbox {self.name} could not be given network `{network.mode}`: {error}"
+            raise Fault("provider.lost", why, phase=phase) from error
+        self._network = network
 
     async def prepare(self) -> None:
         """Call what sets the sandbox up, once in its life; raises `Fault`.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import marshal
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from proctor.errors import Fault, describe
-from proctor.plugins.api import ExecLimits, ExecResult, OnOutput
+from proctor.plugins.api import ExecResult, OnOutput
 from proctor.runtime import _killing, lineage
-from proctor.runtime.cgroup import GroupPlan
+from proctor.runtime.command_request import Request
 from proctor.runtime.execution_time import TimeLimit
 from proctor.runtime.output import HeadTail, InputPipe, OutputPipe
 
@@ -26,6 +25,9 @@ KILL_SECONDS = 20.0
 """How long a supervisor may take to kill everything before it counts as lost itself."""
 REAP_SECONDS = 0.05
 """How often the end of a supervisor is looked for where the kernel has no file descriptors for processes."""
+
+NOT_JOINED = 75
+"""How a supervisor ends where the namespaces were gone before the command could enter them; see `_joining.py`."""
 
 _FOLDER = os.path.dirname(os.path.abspath(_killing.__file__))
 _START = "import sys; sys.path.append(sys.argv[1]); import _supervisor; _supervisor.main(*map(int, sys.argv[2:]))"
@@ -55,45 +57,6 @@ class CommandEnd:
     peak_rss_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to run, and how."""
-
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    marker: str
-    """`NAME=value` in `env` by which the processes of this command, and no others, can be found."""
-    trace: int | None
-    """By which they can be found where they dropped the marker."""
-    limits: ExecLimits
-    groups: GroupPlan
-
-    def encode(self) -> bytes:
-        """Return the form that `_supervisor.py` reads; raises `ValueError` for what no command can be given."""
-        argv = [os.fsencode(part) for part in self.argv]
-        env = {os.fsencode(name): os.fsencode(value) for name, value in self.env.items()}
-        if not argv or not argv[0]:
-            raise ValueError("a command needs at least one word")
-        if any(not name or b"=" in name for name in env):
-            raise ValueError("the name of a variable cannot be empty or hold `=`")
-        if any(b"\0" in text for text in (*argv, *env, *env.values())):
-            raise ValueError("a command and its environment cannot hold NUL characters")
-        return marshal.dumps(
-            {
-                "argv": argv,
-                "cwd": os.fsencode(self.cwd),
-                "env": env,
-                "marker": self.marker.encode(),
-                "trace": self.trace,
-                "memory_bytes": self.limits.memory_bytes,
-                "processes": self.limits.processes,
-                "file_bytes": self.limits.file_bytes,
-                "groups": self.groups,
-            }
-        )
-
-
 @dataclass(slots=True)
 class _Stream:
     """One output stream of a command."""
@@ -119,6 +82,7 @@ class Command:
         self._streams = [_Stream(name, HeadTail(keep_bytes)) for name in ("stdout", "stderr")]
         self._stdin: InputPipe | None = None
         self._heard = b""
+        self._released = False
         self._stop: asyncio.Future[Stop] = self._loop.create_future()
         self._failure: BaseException | None = None
         self.gone: asyncio.Future[int] = self._loop.create_future()
@@ -174,6 +138,10 @@ class Command:
             stream.pipe = OutputPipe(reading, self._taker(stream))
         if feed is not None and stdin is not None:
             self._stdin = InputPipe(feed, stdin)
+
+    def enter(self, namespaces: bytes) -> None:
+        """Tell the supervisor in which namespaces the command is to run; it waits for that."""
+        self._order(namespaces)
 
     def _abandon(self) -> None:
         self._process.kill()
@@ -287,6 +255,12 @@ class Command:
         """Whether the supervisor is gone without having seen the last of its processes."""
         return self.gone.done() and (self.end is None or self.gone.result() != 0)
 
+    @property
+    def shut_out(self) -> bool:
+        """Whether it never ran, since the namespaces ended by themselves that it was to enter."""
+        lost = self._stop.done() and self._stop.result() is Stop.LOST
+        return lost and self._request.inside is not None and self.gone.result() == NOT_JOINED
+
     async def _kill_remains(self) -> None:
         groups, marker = [directory for directory, _ in self._request.groups], self._request.marker.encode()
         await lineage.kill_remains(groups, lambda: lineage.of_command(marker, self._request.trace))
@@ -303,8 +277,18 @@ class Command:
             if stream.pipe is not None:
                 stream.pipe.drain()
                 stream.pipe.discard()
-                if self.gone.done():
+                if self.gone.done() and not (self._request.inside and self.is_heard):
                     stream.pipe.close()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether something may still write to it: what was left in the background, until `release`."""
+        return not self._released and any(stream.pipe and not stream.pipe.closed for stream in self._streams)
+
+    def release(self) -> None:
+        """Close what nobody writes to any more, now that its namespaces are gone."""
+        self._released = True
+        self.settle()
 
     def _describe(self, stop: Stop) -> ExecResult:
         """Make the result: where there is no exit code, exactly one field says why."""

@@ -13,6 +13,7 @@ from proctor.errors import Fault, boundary
 from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Phase
 from proctor.model.events import GradingQueued, Purpose, TryEvent
 from proctor.plugins.api import Sandbox
+from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.checkpoint import Work
 from proctor.runtime.collecting import is_inside, place_of
@@ -68,15 +69,15 @@ class Grading:
     async def grade(self, work: Work) -> Grade:
         """Return the grade; raises `Fault`."""
         job = self._job
-        sandbox = None
+        box: AgentBox | None = None
         if job.grading is GradingMode.REUSE:
-            sandbox = self._boxes.last or (job.lane.sandbox if job.lane is not None else None)
+            box = self._boxes.of_agent
         elif job.grading is GradingMode.FRESH:
             if not self._granted.is_set():
                 self._emit(GradingQueued(job.attempt))
                 await self._granted.wait()
             self._backoff.reopen()
-            sandbox = (await self._boxes.open(Purpose.GRADE)).sandbox
+            box = await self._boxes.open(Purpose.GRADE)
             await self._backoff.close()
         handed_over = work.without(job.grader.reward_files)
         context = GradingContext(
@@ -84,20 +85,22 @@ class Grading:
             answer=handed_over.answer,
             files=handed_over.files,
             artifacts=handed_over.artifacts,
-            sandbox=sandbox,
+            sandbox=None if box is None else box.sandbox,
             notes=self._notes,
             log=self._log,
             activity=self._backoff.activity,
         )
         return await self._phases.run(
-            Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, sandbox)
+            Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, box)
         )
 
-    async def _prepare_and_ask(self, context: GradingContext, work: Work, sandbox: Sandbox | None) -> Grade:
-        if sandbox is not None:
+    async def _prepare_and_ask(self, context: GradingContext, work: Work, box: AgentBox | None) -> Grade:
+        if box is not None:
             if self._job.grading is GradingMode.FRESH:
-                await self._put_artifacts(work, sandbox)
-            await self._remove_rewards(sandbox, [path.rstrip("/") for path in self._job.grader.reward_files])
+                await self._put_artifacts(work, box.sandbox)
+            else:
+                await box.use_network(self._job.environment.network_of(Phase.GRADE), Phase.GRADE)
+            await self._remove_rewards(box.sandbox, [path.rstrip("/") for path in self._job.grader.reward_files])
         return await self._ask_grader(context)
 
     async def _put_artifacts(self, work: Work, sandbox: Sandbox) -> None:

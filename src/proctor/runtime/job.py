@@ -6,19 +6,24 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from proctor.core.schedule import RetryPolicy
-from proctor.model.attempt import GradingMode, Issue
+from proctor.model.attempt import GradingMode, Issue, Outcome, TryResult, Verdict, verdict_of
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import SavedFile
 from proctor.model.spec import Artifact, Json, Task, TimeLimits
 from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.runtime.agent_box import SandboxHooks
+from proctor.runtime.images import Images
 from proctor.runtime.lanes import Lane
 
 Save = Callable[[str, bytes | Json], None]
 """Keeps evidence of a try under a name: bytes as they are, anything else as JSON."""
+
+
+Keep = Literal["failed", "all"]
+"""Of which tries sandboxes are kept for a person: of those that did not pass, or of all; never of cancelled ones."""
 
 
 class TryFolder(Protocol):
@@ -80,3 +85,12 @@ class TryJob:
     """Where the agent's part comes from in a try that only grades."""
     sandbox_hooks: tuple[SandboxHooks, ...] = ()
     """What sets up each sandbox of the agent, in this order, and undoes it: the experiment's, then the task group's."""
+    images: Images | None = None
+    """What makes the image of a sandbox ready before it is opened; without it nothing is made ready."""
+    keep: Keep | None = None
+    """Of which tries the sandboxes are kept; those of a lane never are."""
+
+    def keeps(self, result: TryResult) -> bool:
+        """Say whether the sandboxes of a try that ended so are kept."""
+        passed = verdict_of(result) is Verdict.PASSED
+        return self.keep is not None and result.outcome is not Outcome.CANCELLED and (self.keep == "all" or not passed)

@@ -14,13 +14,25 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from proctor.errors import Fault
 from proctor.plugins.api import OUTPUT_LIMIT_BYTES, ExecLimits, ExecResult, OnOutput
 from proctor.runtime import lineage
-from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots, find_roots
+from proctor.runtime.cgroup import (
+    NO_CGROUPS,
+    CgroupRoots,
+    GroupPlan,
+    find_roots,
+    find_sandbox_roots,
+    make_groups,
+    remove_all,
+)
 from proctor.runtime.clock import Clock, SystemClock
-from proctor.runtime.command import Command, Request, Stop, base_interpreter
+from proctor.runtime.command import Command, Stop, base_interpreter
+from proctor.runtime.command_request import Inside, Request
+from proctor.runtime.namespaces import Launch, Namespaces
+from proctor.runtime.output import HeadTail
 from proctor.runtime.shield import shielded
 
 GRACE_SECONDS = 5.0
@@ -32,6 +44,8 @@ COMMAND_MARKER = "PROCTOR_COMMAND"
 """The variable that names the command, likewise."""
 
 NO_LIMITS = ExecLimits()
+JOIN_ATTEMPTS = 5
+"""How often namespaces may vanish before a command could enter them."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
@@ -48,15 +62,22 @@ async def kill_processes(name: str) -> None:
     await lineage.kill_remains([], lambda: find_processes(name))
 
 
+async def remove_groups(name: str) -> None:
+    """Remove the control groups of the sandbox `name`, whoever made them."""
+    await remove_all(find_sandbox_roots().groups_of(name))
+
+
 def remove_stale_groups() -> None:
     """Remove the empty control groups that dead processes left."""
-    find_roots().remove_stale()
+    for roots in (find_roots(), find_sandbox_roots()):
+        roots.remove_stale()
 
 
 class Processes:
     """Everything that runs for one sandbox, by the name of the sandbox.
 
-    `grace_seconds` is how long a command may take to end after SIGTERM, when its time is over.
+    `grace_seconds` is how long a command may take to end after SIGTERM, when its time is over. With `namespaces` its
+    commands run inside of these, which are started for the first of them and again where something ended them.
     """
 
     def __init__(
@@ -66,6 +87,7 @@ class Processes:
         clock: Clock | None = None,
         grace_seconds: float = GRACE_SECONDS,
         cgroups: CgroupRoots | None = None,
+        namespaces: Namespaces | None = None,
     ) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot name processes: letters, digits and ._- only, at most 100")
@@ -73,7 +95,10 @@ class Processes:
         self._clock = clock or SystemClock()
         self._grace_seconds = grace_seconds
         self._cgroups = find_roots() if cgroups is None else cgroups
+        self._namespaces = namespaces
         self._commands: set[Command] = set()
+        self._heard: set[Command] = set()
+        """Those that are over, and left something in the namespaces that may still write."""
         self._count = 0
         self.cpu_seconds = 0.0
         """What the commands that ended had used, as far as their supervisors told."""
@@ -91,6 +116,7 @@ class Processes:
         on_output: OnOutput | None = None,
         limits: ExecLimits | None = None,
         keep_bytes: int = OUTPUT_LIMIT_BYTES,
+        inside: Inside | None = None,
     ) -> ExecResult:
         """Run a command and wait for it, as `plugins.api.Sandbox.exec` says; `env` is all that it gets of variables.
 
@@ -101,26 +127,34 @@ class Processes:
         made, `ValueError` for a command or limits that are none.
         """
         limits = limits or NO_LIMITS
-        _check_numbers(timeout_seconds, keep_bytes, limits)
-        command = Command(self._request(argv, cwd, env, limits), keep_bytes=keep_bytes, on_output=on_output)
+        check_numbers(timeout_seconds, keep_bytes, limits)
         started = self._clock.monotonic()
-        command.start(stdin, self._supervisor_environment())
-        self._commands.add(command)
-        command.gone.add_done_callback(lambda _: self._forget(command))
-        try:
-            result = await command.result(timeout_seconds, self._grace_seconds)
-        except BaseException as error:
-            grace = self._grace_seconds if isinstance(error, asyncio.CancelledError) else 0.0
-            with suppress(Fault):  # what resists is tried again, and reported, by `kill`
-                await shielded(command.kill(grace), None)
-            raise
-        return dataclasses.replace(result, seconds=round(self._clock.monotonic() - started, 6))
+        for _ in range(JOIN_ATTEMPTS):
+            request = self._request(argv, cwd, env, limits, inside)
+            command = Command(request, keep_bytes=keep_bytes, on_output=on_output)
+            command.start(stdin, self.environment())
+            self._commands.add(command)
+            command.gone.add_done_callback(partial(self._forget, command))
+            try:
+                if inside is not None and self._namespaces is not None:
+                    command.enter(await self._namespaces.line())
+                result = await command.result(timeout_seconds, self._grace_seconds)
+            except BaseException as error:
+                grace = self._grace_seconds if isinstance(error, asyncio.CancelledError) else 0.0
+                with suppress(Fault):  # what resists is tried again, and reported, by `kill`
+                    await shielded(command.kill(grace), None)
+                raise
+            if not command.shut_out:
+                return dataclasses.replace(result, seconds=round(self._clock.monotonic() - started, 6))
+        raise Fault("provider.lost", f"the namespaces of sandbox {self.name} vanish before a command can enter them")
 
     async def kill(self) -> None:
         """Kill all that runs for the sandbox; harmless when nothing does. Raises `Fault` when something resists."""
         commands = list(self._commands)
         for command in commands:
             command.stop_for(Stop.DISPOSED)
+        if self._namespaces is not None:
+            await self._namespaces.end()
         ends = await asyncio.gather(*(command.kill() for command in commands), return_exceptions=True)
         for end in ends:
             if end is not None:
@@ -128,8 +162,12 @@ class Processes:
         if any(command.lost for command in commands):
             await kill_processes(self.name)
         self._commands.difference_update(commands)
+        while self._heard:
+            self._heard.pop().release()
 
-    def _request(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], limits: ExecLimits) -> Request:
+    def _request(
+        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], limits: ExecLimits, inside: Inside | None
+    ) -> Request:
         self._count += 1
         name = f"{self.name}/{self._count}"
         group = f"{os.getpid()}-{self.name}-{self._count}"
@@ -141,17 +179,20 @@ class Processes:
             trace=lineage.trace_of(self.name, self._count),
             limits=limits,
             groups=self._cgroups.plan(group, memory_bytes=limits.memory_bytes, processes=limits.processes),
+            inside=inside,
         )
 
-    def _supervisor_environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Return what a process of ours needs that works for the sandbox, and by which it is found."""
         environment = {SANDBOX_MARKER: self.name}
         if "LD_LIBRARY_PATH" in os.environ:  # some interpreters do not start without
             environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         return environment
 
-    def _forget(self, command: Command) -> None:
+    def _forget(self, command: Command, _: object = None) -> None:
         """Take leave of a command whose supervisor is gone; if it was lost, `kill` has to look after it again."""
         command.settle()
+        self._heard = {one for one in (*self._heard, command) if one.is_heard}
         if command.end is not None:
             self.cpu_seconds += command.end.cpu_seconds
             self.peak_rss_bytes = max(self.peak_rss_bytes, command.end.peak_rss_bytes)
@@ -159,7 +200,7 @@ class Processes:
             self._commands.discard(command)
 
 
-def _check_numbers(timeout_seconds: float | None, keep_bytes: int, limits: ExecLimits) -> None:
+def check_numbers(timeout_seconds: float | None, keep_bytes: int, limits: ExecLimits) -> None:
     """Raise `ValueError` for numbers that are no limits: a mistake must not switch a limit off."""
     numbers: dict[str, float | None] = {"timeout_seconds": timeout_seconds, **dataclasses.asdict(limits)}
     for name, value in numbers.items():
@@ -170,6 +211,8 @@ def _check_numbers(timeout_seconds: float | None, keep_bytes: int, limits: ExecL
 
 
 __all__ = [
-    "COMMAND_MARKER", "GRACE_SECONDS", "NO_CGROUPS", "SANDBOX_MARKER", "CgroupRoots", "Processes", "base_interpreter",
-    "find_processes", "kill_processes", "remove_stale_groups",
+    "COMMAND_MARKER", "GRACE_SECONDS", "NO_CGROUPS", "NO_LIMITS", "SANDBOX_MARKER", "CgroupRoots", "GroupPlan",
+    "HeadTail", "Inside", "Launch", "Namespaces", "Processes", "SystemClock", "base_interpreter", "check_numbers",
+    "find_processes", "find_sandbox_roots", "kill_processes", "make_groups", "remove_all", "remove_groups",
+    "remove_stale_groups", "shielded",
 ]  # fmt: skip

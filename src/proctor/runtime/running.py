@@ -37,6 +37,11 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             _leave(loop, threads)
 
 
+async def together(*forever: Coroutine[Any, Any, None]) -> None:
+    """Run what only ends by being cancelled; where one of them fails, the others go on."""
+    await asyncio.gather(*forever, return_exceptions=True)
+
+
 def _leave(loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> None:
     """End what is left in the loop, as far as it ends, and close it."""
     left = asyncio.all_tasks(loop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proctor.model.events import Event, Interrupted, LaneClosed, SandboxDisposed, SandboxOpened
+from proctor.model.events import Event, Interrupted, LaneClosed, SandboxDisposed, SandboxKept, SandboxOpened
 
 
 class SandboxLedger:
@@ -11,6 +11,8 @@ class SandboxLedger:
     def __init__(self) -> None:
         self._experiment_of: dict[str, str] = {}
         self._interrupted = False
+        self.kept: list[SandboxKept] = []
+        """Those that were kept for a person, in the order in which that was done; they are not among `left`."""
         self.removed = 0
         """How many of those that were there at an interrupt are gone since."""
 
@@ -22,6 +24,9 @@ class SandboxLedger:
             case SandboxDisposed(sandbox=sandbox) | LaneClosed(sandbox=str(sandbox)):
                 gone = self._experiment_of.pop(sandbox, None)
                 self.removed += self._interrupted and gone is not None
+            case SandboxKept(sandbox=sandbox):
+                self._experiment_of.pop(sandbox, None)
+                self.kept.append(event)
             case Interrupted():
                 self._interrupted = True
             case _:

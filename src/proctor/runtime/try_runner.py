@@ -29,7 +29,6 @@ from proctor.runtime.grading import Grading
 from proctor.runtime.harvest import Harvest
 from proctor.runtime.hurry import Hurry
 from proctor.runtime.job import Checkpoint, Save, TryJob
-from proctor.runtime.lanes import retires
 from proctor.runtime.notes import Notes, TryLog, enter_scope
 from proctor.runtime.phases import Phases
 from proctor.runtime.redact import Redactor
@@ -107,6 +106,7 @@ class TryRunner:
     def cancel(self) -> None:
         """Say that the try is being cancelled; whoever says so cancels the task as well."""
         self._backoff.cancel()
+        self._boxes.cancel()
 
     def force(self) -> None:
         """Let nothing that still cleans up take longer than a hurry allows; the try was cancelled before."""
@@ -123,30 +123,15 @@ class TryRunner:
                 self._notes.add(fault.issue)
         notes = self._notes
         result = TryResult(outcome, grade, notes.usage, notes.grader_usage, tuple(notes.issues))
-        reusable = await self._reset_lane(outcome)
+        reusable = await self._boxes.reset_lane(outcome)
         notes.close(self._log)
         result = replace(result, issues=tuple(notes.issues))
         asked = retry_after_seconds(self._retry_after, self._clock.wall())
         self._emit(TryEnded(self._job.attempt, self._job.try_number, result, reusable, asked))
 
-    async def _reset_lane(self, outcome: Outcome) -> bool:
-        """Make the sandbox of the lane ready for the next try; say whether it is."""
-        lane = self._job.lane
-        if lane is None or self._job.checkpoint is not None:  # a try that only grades does not touch it
-            return True
-        if lane.box is None or not lane.marked or retires(outcome, self._notes.issues):
-            return False
-        return await self._boxes.reset(lane.box)
-
     async def _outcome(self) -> tuple[Outcome, Grade | None]:
         try:
-            try:
-                taken_over = self._job.checkpoint
-                work = await (self._work() if taken_over is None else self._take_over(taken_over))
-                grade = await self._grading.grade(work)
-            finally:
-                await self._boxes.end(self._give_session())
-            return Outcome.GRADED, self._notes.kept_grade(grade)
+            return Outcome.GRADED, await self._graded()
         except SkipTask as skip:
             self._log.logger.info("skipped: %s", skip)
             return Outcome.SKIPPED, None
@@ -159,6 +144,20 @@ class TryRunner:
         except BaseException as error:  # a bug of this file, or of what it calls without a boundary
             self._fail(Fault("internal", describe(error), phase=self._notes.phase), error)
             return Outcome.BROKEN, None
+
+    async def _graded(self) -> Grade:
+        """Walk the phases; however that ends, every sandbox is gone then, or kept."""
+        job, keep = self._job, False
+        try:
+            work = await (self._work() if job.checkpoint is None else self._take_over(job.checkpoint))
+            grade = self._notes.kept_grade(await self._grading.grade(work))
+            keep = job.keeps(TryResult(Outcome.GRADED, grade, issues=tuple(self._notes.issues)))
+        except BaseException as error:
+            keep = job.keep is not None and not isinstance(error, asyncio.CancelledError)
+            raise
+        finally:
+            await self._boxes.end(self._give_session(), keep=keep)
+        return grade
 
     # ------------------------------------------------------------------------------------------ the agent's part
 
@@ -193,7 +192,9 @@ class TryRunner:
 
     async def _set_up(self, context: TryContext, box: AgentBox | None) -> None:
         lane = self._job.lane
+        environment = self._job.environment
         if box is not None:
+            await box.use_network(environment.network_of(Phase.SETUP), Phase.SETUP)  # a lane was left with another
             await box.prepare()
         if lane is not None and lane.sandbox is not None and not lane.marked:
             with boundary(Phase.SETUP):
@@ -204,6 +205,8 @@ class TryRunner:
                 await self._job.benchmark.setup(context)
         session = await started_session(self._job, context, self._notes)
         self._session = await self._boxes.in_time(session)
+        if box is not None:
+            await box.use_network(environment.network_of(Phase.AGENT), Phase.SETUP)
 
     def _require_session(self) -> Session:
         assert self._session is not None, "the session was started in setup"

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any, Literal, TypedDict, cast
 
 from proctor.errors import UsageError
+from proctor.model.environment import EnvironmentSpec
 
 Path = str | PathLike[str]
 
@@ -52,8 +53,8 @@ class CallArguments(TypedDict, total=False):
 class RunArguments(CallArguments, total=False):
     """What a call asks for, and the fields of its experiment."""
 
-    environment: Named
-    """A provider by its name, or `{"provider": ..., "env": {...}}`."""
+    environment: Named | EnvironmentSpec
+    """A provider by its name, `{"provider": ..., "image": ...}`, or an `EnvironmentSpec`."""
     attempts: int
     max_concurrency: int | None
     grading: Literal["none", "fresh", "reuse"] | None

@@ -22,8 +22,8 @@ What is empty or unknown is left out. Score, sub-scores and checks are those of 
 seconds to the microsecond (the sum where a phase came twice; null where it began and did not end), `issues`, `usage` of
 the agent and `grader_usage`, `answer_sha256`, `files` (those of its checkpoint beside the answer, with digest and
 size), `"grading_only":true` where the agent's part is that of an earlier try, `sandboxes` (each with
-`purpose`, and `"disposed":false` where no end of it was seen), and for a graded try that was replaced by a later one
-its `solved` and `score`.
+`purpose`, `"kept":true` where it lives on, and `"disposed":false` where no end of it was seen), and for a graded try
+that was replaced by a later one its `solved` and `score`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ from proctor.model.events import (
     Event,
     GradingQueued,
     GradingStarted,
+    ImageWaitEnded,
+    ImageWaitStarted,
     IssueRaised,
     PhaseEnded,
     PhaseStarted,
     SandboxDisposed,
+    SandboxKept,
     SandboxOpened,
     TryEnded,
     TryEvent,
@@ -60,7 +63,7 @@ from proctor.store.plain import plain_json
 RESULT_FORMAT = 1
 """The version of result.json."""
 
-_Wait = GradingQueued | GradingStarted | BackoffStarted | BackoffEnded | TryResumed
+_WAITS = (GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, TryResumed, ImageWaitStarted, ImageWaitEnded)
 
 AttemptEvent = TryEvent | TryStarted | GradingStarted | TryResumed | AttemptSealed
 """The events that belong to one attempt."""
@@ -159,6 +162,13 @@ class AttemptFold:
                 each.sandboxes[event.sandbox].pop("disposed", None)
                 return
 
+    def _sandbox_kept(self, event: SandboxKept, at: float) -> None:
+        for each in reversed(self._tries):
+            if event.sandbox in each.sandboxes:
+                each.sandboxes[event.sandbox].pop("disposed", None)
+                each.sandboxes[event.sandbox]["kept"] = True
+                return
+
     def _phase_started(self, event: PhaseStarted, at: float) -> None:
         self._try().phases.setdefault(event.phase, None)
 
@@ -179,17 +189,18 @@ class AttemptFold:
         self.task, self.ordinal = event.task, event.ordinal
         self._sealed, self.ended_at = event, at
 
-    def _nothing(self, event: _Wait, at: float) -> None:
+    def _nothing(self, event: TryEvent | GradingStarted | TryResumed, at: float) -> None:
         """Waiting leaves no trace in the result."""
 
     _STEPS: ClassVar[Mapping[type, Callable[..., None]]] = {
         TryStarted: _try_started,
         SandboxOpened: _sandbox_opened,
         SandboxDisposed: _sandbox_disposed,
+        SandboxKept: _sandbox_kept,
         PhaseStarted: _phase_started,
         PhaseEnded: _phase_ended,
         WorkCheckpointed: _work_checkpointed,
-        **dict.fromkeys((GradingQueued, GradingStarted, BackoffStarted, BackoffEnded, TryResumed), _nothing),
+        **dict.fromkeys(_WAITS, _nothing),
         IssueRaised: _issue_raised,
         TryEnded: _try_ended,
         AttemptSealed: _attempt_sealed,

@@ -37,7 +37,7 @@ class Flight(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ordinal: int
     try_number: int
     state: str
-    """running, backing off, waiting for grading, or between tries."""
+    """running, backing off, waiting for image, waiting for grading, or between tries."""
     started_at: float
     phase: str | None = None
     phase_at: float | None = None

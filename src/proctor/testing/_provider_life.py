@@ -81,6 +81,30 @@ async def what_runs_without_end_does_not_hold_dispose(stage: Stage) -> None:
     require_equal("its output", result.out, "begun\n")
 
 
+async def resetting_brings_the_work_directory_back(stage: Stage) -> None:
+    """Files are those at `mark`, twice; what runs has ended. Only where the provider supports reuse."""
+    if not stage.provider.capabilities.reuse:
+        return
+    sandbox = stage.sandbox
+    await sandbox.exec("mkdir -p kept/empty; echo before > kept/file; ln -s kept/file link; chmod 750 kept")
+    await sandbox.mark()
+    for _ in range(2):
+        await sandbox.exec("rm -rf kept link; echo left > answer; (setsid sleep 3000 > /dev/null 2>&1 &)")
+        await sandbox.reset()
+        seen = await sandbox.exec("ls -A . kept; cat link; test -d kept/empty && echo empty")
+        require_equal("what is there after reset", seen.out, ".:\nkept\nlink\n\nkept:\nempty\nfile\nbefore\nempty\n")
+    require(not (await sandbox.exec("test -e answer")).ok, "what was made after mark is still there after reset")
+
+
+async def without_network_there_is_nothing_to_reach(stage: Stage) -> None:
+    """No device but the loopback. Only where the environment has network `none`."""
+    if stage.environment.network.mode != "none":
+        return
+    found = await stage.sandbox.exec("cat /proc/net/dev")
+    devices = [line.partition(":")[0].strip() for line in found.out.splitlines()[2:]]
+    require_equal("network devices", devices, ["lo"])
+
+
 def _ordered(listed: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     return sorted((dict(labels) for labels in listed), key=lambda labels: labels["sandbox"])
 
@@ -92,4 +116,6 @@ CHECKS = (
     disposing_ends_what_runs,
     a_sandbox_that_is_gone_says_so,
     what_runs_without_end_does_not_hold_dispose,
+    resetting_brings_the_work_directory_back,
+    without_network_there_is_nothing_to_reach,
 )

@@ -16,11 +16,14 @@ from proctor.model.events import (
     BackoffEnded,
     BackoffStarted,
     GradingQueued,
+    ImageWaitEnded,
+    ImageWaitStarted,
     IssueRaised,
     PhaseEnded,
     PhaseStarted,
     Purpose,
     SandboxDisposed,
+    SandboxKept,
     SandboxOpened,
     TryEnded,
     TryEvent,
@@ -78,6 +81,9 @@ class VirtualTry:
         self._start = start
         self._box = box
         self._sandbox: str | None = None
+        self._purpose = Purpose.AGENT
+        self._keeps = world.keeps and box is None
+        self._aside: list[tuple[str, Purpose]] = []
         self._issues: list[Issue] = []
         self.shielded = False
         self.waiting = False
@@ -96,7 +102,12 @@ class VirtualTry:
         except Lost:
             outcome = Outcome.BROKEN
             self._issues.append(issue_of("worker.lost", "simulated"))
-        late = yield from self._dispose()
+        passed = grade is not None and grade.solved and not any(issue.fatal for issue in self._issues)
+        late = None
+        if self._keeps:
+            yield from self._end_aside(keep=outcome is not Outcome.CANCELLED and not passed)
+        else:
+            late = yield from self._dispose()
         self.shielded = True
         rng = self._rng
         cost = rng.choice((None, 0.1, 1.0, 1.5)) if rng.random() < 0.5 else 0.25
@@ -142,6 +153,10 @@ class VirtualTry:
     def _phase(self, phase: Phase, purpose: Purpose) -> Generator[Step, None, bool]:
         """Yield the events of a phase; return whether it broke. Some that do not break raise a warning or an error."""
         attempt = self._start.attempt
+        if phase is Phase.OPEN and self._rng.random() < self._world.image_rate:
+            seconds = self._seconds(1.0)
+            yield 0.0, ImageWaitStarted(attempt, "simulated")
+            yield seconds, ImageWaitEnded(attempt, seconds)
         yield 0.0, PhaseStarted(attempt, phase)
         waits_for = (Phase.OPEN, Phase.AGENT) if self._plan.judge is None else (Phase.OPEN, Phase.AGENT, Phase.GRADE)
         while phase in waits_for and self._rng.random() < self._world.backoff_rate:
@@ -175,7 +190,7 @@ class VirtualTry:
             self._box.opened = True
             sandbox = self._box.lane
         else:
-            self._sandbox = sandbox
+            self._sandbox, self._purpose = sandbox, purpose
         return SandboxOpened(self._start.attempt, number, sandbox, purpose)
 
     def _dispose(self) -> Generator[Step, None, str | None]:
@@ -187,12 +202,33 @@ class VirtualTry:
         self.shielded = True
         yield 0.0, PhaseStarted(attempt, Phase.DISPOSE)
         seconds = self._seconds(0.3)
+        if self._keeps:  # set aside, until the verdict is known
+            self._aside.append((sandbox, self._purpose))
+            yield seconds, PhaseEnded(attempt, Phase.DISPOSE, seconds)
+            self.shielded = False
+            return None
         in_time = self._rng.random() < 0.95
         if in_time:
             yield seconds, SandboxDisposed(attempt, sandbox)
         yield 0.0, PhaseEnded(attempt, Phase.DISPOSE, seconds)
         self.shielded = False
         return None if in_time else sandbox
+
+    def _end_aside(self, *, keep: bool) -> Generator[Step, None, None]:
+        """Keep what is open or was set aside, or dispose of it."""
+        self.shielded = True
+        attempt, number = self._start.attempt, self._start.try_number
+        if self._sandbox is not None:
+            self._aside.append((self._sandbox, self._purpose))
+            self._sandbox = None
+        for sandbox, purpose in self._aside:
+            yield 0.0, PhaseStarted(attempt, Phase.DISPOSE)
+            seconds = self._seconds(0.3)
+            yield seconds, PhaseEnded(attempt, Phase.DISPOSE, seconds)
+            if keep:
+                yield 0.0, SandboxKept(attempt, number, sandbox, purpose, "simulated")
+            else:
+                yield 0.0, SandboxDisposed(attempt, sandbox)
 
     def _seconds(self, share: float) -> float:
         return self._rng.random() ** 3 * share * self._world.longest_seconds

@@ -40,6 +40,10 @@ class World:
     """Whether events that the loop makes of commands come back to the scheduler."""
     patience: int = 100
     """After so many starts that overtook it a slot becomes the claimant (O4)."""
+    image_rate: float = 0.0
+    """Share of openings that wait for an image first."""
+    keeps: bool = False
+    """Whether sandboxes of tries that did not pass are kept; those of lanes never are."""
 
 
 def world_of(seed: int) -> World:
@@ -62,6 +66,8 @@ def world_of(seed: int) -> World:
         longest_seconds=rng.choice((0.0, 4.0, 4.0, 4.0)),
         echo=rng.random() < 0.3,
         patience=rng.choice((100, 100, 2)),
+        image_rate=rng.choice((0.0, 0.0, 0.3)),
+        keeps=rng.random() < 0.3,
     )
 
 

@@ -112,10 +112,6 @@ def test_02_all_that_is_wrong_with_all_files_is_said_at_once(folder: Path, extra
     ("text", "says"),
     [
         ("runtime: {engine: ray}", "`runtime.engine`: is not supported yet; `local` is the only one that is"),
-        ("runtime: {host_cpus: 4}", "`runtime.host_cpus`: is not supported yet; leave it out"),
-        ("runtime: {host_memory: 4GiB}", "`runtime.host_memory`: is not supported yet"),
-        ("runtime: {keep_environment: failed}", "`runtime.keep_environment`: is not supported yet"),
-        ("runtime: {max_build_concurrency: 2}", "`runtime.max_build_concurrency`: is not supported yet"),
     ],
 )
 def test_what_would_have_no_effect_is_refused_and_never_ignored(folder: Path, text: str, says: str) -> None:
@@ -123,7 +119,7 @@ def test_what_would_have_no_effect_is_refused_and_never_ignored(folder: Path, te
     with pytest.raises(UsageError) as caught:
         project_in(folder)
     assert says in caught.value.message
-    write(folder, project="runtime: {engine: local, host_cpus: null, keep_environment: ~}")
+    write(folder, project="runtime: {engine: local}")
     project_in(folder)
 
 

@@ -13,11 +13,14 @@ from proctor.model.events import (
     BackoffEnded,
     BackoffStarted,
     GradingQueued,
+    ImageWaitEnded,
+    ImageWaitStarted,
     IssueRaised,
     PhaseEnded,
     PhaseStarted,
     Purpose,
     SandboxDisposed,
+    SandboxKept,
     SandboxOpened,
     TryEnded,
     WorkCheckpointed,
@@ -32,6 +35,7 @@ ALL = list(itertools.product(LETTERS.values(), State, Step))
 
 LEGAL = """
           WORKING IN_SANDBOX SANDBOX_GONE BACKING_OFF BACKING_OFF_IN_SANDBOX BACKING_OFF_GRADING GRADING_QUEUED GRADING CANCELLING BETWEEN_TRIES ENDED
+IMAGE_WAIT  nfrj  -  -  -  -  -  -  fF  nfrjNF  -  -
 AGENT_SANDBOX_OPENED  nfrj  -  -  -  -  -  -  -  nfrj  -  -
 GRADE_SANDBOX_OPENED  -  -  -  -  -  -  -  fF  fF  -  -
 SANDBOX_DISPOSED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  nfrjNF  -
@@ -144,6 +148,9 @@ def test_hidden_tests_never_meet_a_running_agent_unless_grading_is_declared_to_h
         (SandboxOpened("a", 1, "s", Purpose.AGENT), Step.AGENT_SANDBOX_OPENED),
         (SandboxOpened("a", 1, "s", Purpose.GRADE), Step.GRADE_SANDBOX_OPENED),
         (SandboxDisposed("a", "s"), Step.SANDBOX_DISPOSED),
+        (SandboxKept("a", 1, "s", Purpose.AGENT, "local"), Step.SANDBOX_DISPOSED),
+        (ImageWaitStarted("a", "alpine"), Step.IMAGE_WAIT),
+        (ImageWaitEnded("a", 1.0), Step.IMAGE_WAIT),
         (PhaseStarted("a", Phase.AGENT), Step.PHASE_STARTED),
         (PhaseStarted("a", Phase.DISPOSE), Step.DISPOSE_STARTED),
         (PhaseStarted("a", Phase.GRADE), Step.GRADE_STARTED),

@@ -8,7 +8,7 @@ import pytest
 
 from proctor.core.environments import environment_of, for_grading
 from proctor.model.attempt import Phase
-from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
+from proctor.model.environment import FULL_NETWORK, Build, Compose, EnvironmentSpec, Network, Resources
 from proctor.model.spec import Component, Task
 
 OWN = EnvironmentSpec(
@@ -30,7 +30,6 @@ def test_a_task_that_declares_none_has_that_of_its_experiment() -> None:
     [
         ("provider", "bwrap"),
         ("resources", Resources(2.0)),
-        ("network", Network("allow", ("a",))),
         ("setup_network", Network("none")),
         ("grade_network", Network("none")),
         ("user", "root"),
@@ -51,6 +50,25 @@ def test_what_the_file_system_is_comes_from_one_of_the_two(own_image: dict[str, 
     nothing = {"image": None, "image_digest": None, "build": None, "compose": None}
     found = environment_of(task(EnvironmentSpec(**own_image)), OWN)
     assert found == dataclasses.replace(OWN, **{**nothing, **own_image})
+
+
+def test_V3_a_network_of_a_task_holds_in_every_phase_of_which_it_says_nothing_else() -> None:
+    # OWN opens the network in setup: a task that is to have none must not get it there.
+    found = environment_of(
+        task(EnvironmentSpec(network=Network("none"))), dataclasses.replace(OWN, network=FULL_NETWORK)
+    )
+    assert {found.network_of(phase).mode for phase in Phase} == {"none"}
+    found = environment_of(task(EnvironmentSpec(network=Network("none"), grade_network=FULL_NETWORK)), OWN)
+    assert [found.network_of(phase).mode for phase in (Phase.SETUP, Phase.AGENT, Phase.GRADE)] == [
+        "none",
+        "none",
+        "full",
+    ]
+
+
+def test_resources_are_put_together() -> None:
+    own = dataclasses.replace(OWN, resources=Resources(1.0, 2**30, 64))
+    assert environment_of(task(EnvironmentSpec(resources=Resources(2.0))), own).resources == Resources(2.0, 2**30, 64)
 
 
 def test_variables_are_put_together() -> None:

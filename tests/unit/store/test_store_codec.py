@@ -40,6 +40,10 @@ FORMAT_1 = """\
 {"type":"TryStarted","at":"2026-11-30T16:30:35.000001Z","attempt":"a","task":"t","ordinal":0,"try_number":1}
 {"type":"SandboxOpened","at":"2026-11-30T16:30:35.000002Z","attempt":"a","try_number":1,"sandbox":"s","purpose":"agent"}
 {"type":"SandboxDisposed","at":"2026-11-30T16:30:35.000003Z","attempt":"a","sandbox":"s"}
+{"type":"SandboxKept","at":"2026-11-30T16:30:35.000003Z","attempt":"a","try_number":1,"sandbox":"s",\
+"purpose":"agent","provider":"bwrap"}
+{"type":"ImageWaitStarted","at":"2026-11-30T16:30:35.000003Z","attempt":"a","image":"alpine:3"}
+{"type":"ImageWaitEnded","at":"2026-11-30T16:30:35.000003Z","attempt":"a","seconds":2.5}
 {"type":"PhaseStarted","at":"2026-11-30T16:30:35.000004Z","attempt":"a","phase":"agent"}
 {"type":"PhaseEnded","at":"2026-11-30T16:30:35.000005Z","attempt":"a","phase":"agent","seconds":0.25}
 {"type":"WorkCheckpointed","at":"2026-11-30T16:30:35.000006Z","attempt":"a","try_number":1}

@@ -163,10 +163,12 @@ def _warn(text: str) -> None:
 async def _planned(resolved: Resolved, options: Options) -> RunPlan:
     closing = ClosingOnce([resolved], Interrupts(signals=False), options.controls.cleanup_grace_seconds)
     try:
-        [run_plan] = (await plan_all([resolved], options)).plans
-        return run_plan
+        _, [run_plan], notes = await plan_all([resolved], options)
     finally:
         await closing.close(log.warning)
+    for note in notes:
+        say(f"note: {printable(note)}", err=True)
+    return run_plan
 
 
 def _say(run_plan: RunPlan, checked: Checked, made: AcceptedRun | None, *, as_json: bool) -> int:

@@ -88,17 +88,21 @@ def prepared(
         return select_experiments(path_prefix, project)
 
     # Without a word about it everything that is saved may be reused; `--reuse RUN_ID` means that run alone.
-    given["reuse"] = LEFT_OUT if given["reuse"] is None else given["reuse"]
+    unsaid = given["reuse"] is None
+    given["reuse"] = LEFT_OUT if unsaid else given["reuse"]
     resolved, options = enter(given, declares, fail_under=fail_under)
+    wanted = unsaid and options.controls.keep_environment is not None  # a live sandbox of each slot (spec 04 C4)
     options = replace(
         options,
-        reusing=_everywhere(options.reusing),
-        own_reusing={name: _everywhere(reusing) for name, reusing in options.own_reusing.items()},
+        reusing=_everywhere(options.reusing, wanted),
+        own_reusing={name: _everywhere(reusing, wanted) for name, reusing in options.own_reusing.items()},
     )
     run_to_end(narrow(resolved, task_prefixes, projects[0].directory, options.controls.cleanup_grace_seconds))
     return resolved, options
 
 
-def _everywhere(reusing: Reusing | None) -> Reusing | None:
+def _everywhere(reusing: Reusing | None, sandbox_wanted: bool) -> Reusing | None:
     """Return what may be reused, looked for in the whole record where no run was named."""
-    return reusing if reusing is None or reusing.run_id is not None else replace(reusing, everything=True)
+    if reusing is None or reusing.run_id is not None:
+        return reusing
+    return replace(reusing, everything=True, sandbox_wanted=sandbox_wanted)

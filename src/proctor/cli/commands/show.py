@@ -24,11 +24,13 @@ from proctor.model.events import (
     IssueRaised,
     RunStarted,
     SandboxDisposed,
+    SandboxKept,
     SlotFilled,
     TryEnded,
     TryStarted,
 )
 from proctor.model.ids import AttemptId
+from proctor.report.kept import were_kept_lines
 from proctor.report.summary import summary_data, summary_lines
 from proctor.report.view import RunView
 from proctor.report.wording import duration, printable
@@ -84,11 +86,11 @@ def _show_run(run_dir: Path, *, as_json: bool) -> int:
     view = table.settled()
     if as_json:
         summary = summary_data(view, run=layout.run_id, directory=str(layout.directory))
-        data = {**summary, **marks, "attempts": table.rows()}
+        data = {**summary, **marks, "kept_sandboxes": table.kept, "attempts": table.rows()}
         say(json.dumps(data, allow_nan=False, indent=1))
     else:
         summary = summary_lines(view, directory=str(layout.directory))
-        say("\n".join([*table.lines(), *_mark_lines(marks), *summary]))
+        say("\n".join([*table.lines(), *_mark_lines(marks), *summary, *were_kept_lines(table.kept)]))
     if reader.torn is not None:
         say(f"warning: the journal ends in a torn line of {reader.torn.bytes} bytes, which was left out", err=True)
     if view.completion is None and trouble is None:
@@ -121,6 +123,8 @@ class _Table:
         slots = plan.slots if plan else ()
         self._view = RunView(_name_of(plan), total=len(slots))
         self._empty = True
+        self.kept: list[str] = []
+        """The sandboxes that were kept; whether they are still there is not known."""
         self._running: set[AttemptId] = set()
         self._ended: set[AttemptId] = set()
         self._rows: dict[tuple[str, int], dict[str, Any]] = {}
@@ -142,6 +146,8 @@ class _Table:
         elif isinstance(event, TryStarted) and event.attempt not in self._ended:
             self._running.add(event.attempt)
             self._row(event.task, event.ordinal).update(attempt=event.attempt, tries=event.try_number)
+        elif isinstance(event, SandboxKept):
+            self.kept.append(event.sandbox)
         elif isinstance(event, AttemptEvent) and event.attempt not in self._running:
             out_of_place = self._out_of_place(event, at)
             return wrong or out_of_place

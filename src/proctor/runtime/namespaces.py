@@ -1,0 +1,246 @@
+"""The namespaces of one sandbox: started when somebody needs them, entered by its commands, ended at one stroke.
+
+A program (bubblewrap) makes them and sets up what is to be seen of the file system; then a shell inside waits for the
+end of its standard input, which we hold. The first process inside reaps what loses its parent. When it is killed, the
+kernel kills all others: nothing outlives it. It ends when proctor does, by kill -9 too, since the program asks the
+kernel for that, and since the pipe that we hold is closed then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+from proctor.errors import Fault, describe
+from proctor.runtime import _killing, lineage
+from proctor.runtime._descriptors import file_with as _file_with
+from proctor.runtime._descriptors import readable as _readable
+from proctor.runtime.shield import shielded
+
+END_SECONDS = 20.0
+"""How long the kernel may take to end everything."""
+VANISH_SECONDS = 2.0
+"""How long a first process that cannot be looked at any more is given to be gone."""
+INFO_BYTES = 65536
+MARKER = "PROCTOR_SANDBOX"
+"""The variable in the program's environment that names the sandbox."""
+HOLDER = ("/bin/sh", "-c", "echo; read x")
+"""Says that everything is set up, and waits for the end of its input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How namespaces are started."""
+
+    program: str
+    """The path of bubblewrap."""
+    options: Sequence[str]
+    filter: bytes
+    """The filter of system calls for what it starts itself."""
+    finish: Callable[[int], None] | None = None
+    """What is to be done, in a thread, with the root of the started file system before anybody uses it."""
+
+
+class _Live:
+    """Namespaces that were started: the program outside, and the first process inside."""
+
+    def __init__(self, program: subprocess.Popen[bytes], info: Mapping[str, int], hold: int) -> None:
+        self.program = program
+        self.hold = hold
+        """Our end of the pipe that keeps them alive."""
+        self.init = info["child-pid"]
+        self.pidfd = os.pidfd_open(self.init)
+        numbers = [f"{kind.removesuffix('-namespace')}={info[kind]}" for kind in info if kind.endswith("-namespace")]
+        self.line = f"{self.init} {' '.join(numbers)}\n".encode()
+
+    def alive(self) -> bool:
+        """Say whether the first process inside has not ended."""
+        poller = select.poll()
+        poller.register(self.pidfd, select.POLLIN)
+        return not poller.poll(0)
+
+    def open(self, name: str, flags: int) -> int:
+        """Open what is below the first process's directory in /proc; raises `OSError`."""
+        opened = os.open(f"/proc/{self.init}/{name}", flags | os.O_CLOEXEC)
+        if not self.alive():  # its number may be another's by now
+            os.close(opened)
+            raise ProcessLookupError(3, "the namespaces are gone")
+        return opened
+
+    async def end(self) -> None:
+        """Kill everything inside and wait until it is gone; raises `Fault` when it stays."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        if not await _readable(self.pidfd, END_SECONDS):
+            raise Fault("provider.lost", f"process {self.init} and what is in its namespaces could not be killed")
+        await _reap(self.program)
+        _reap_orphan(self.init)
+        for descriptor in (self.pidfd, self.hold):
+            os.close(descriptor)
+
+
+class Namespaces:
+    """The namespaces of a sandbox. `launch` says how to start them, each time that they have to be started.
+
+    `environment` is what the program is given; nothing inside inherits it, and the program is found by it.
+    """
+
+    def __init__(self, launch: Callable[[], Launch], environment: Mapping[str, str]) -> None:
+        self._launch = launch
+        self._environment = dict(environment)
+        self._live: _Live | None = None
+        self._starting: asyncio.Task[_Live] | None = None
+        self._ending = asyncio.Lock()
+        self._closed = False
+        self.were_there = False
+        """Whether they could be started at least once."""
+
+    async def line(self) -> bytes:
+        """Return what tells a supervisor which namespaces to enter; starts them where they are not alive.
+
+        Raises `Fault` (provider.open_failed) when they cannot be started.
+        """
+        return (await self._started()).line
+
+    async def open(self, name: str, flags: int) -> int:
+        """Open `root` (the file system) or `ns/net` of the namespaces; the caller closes it. Raises `Fault`."""
+        for _ in range(5):
+            live = await self._started()
+            try:
+                return live.open(name, flags)
+            except OSError:  # ended this moment by something inside: they are started anew once they are gone
+                await _readable(live.pidfd, VANISH_SECONDS)
+        raise Fault("provider.lost", "the namespaces of the sandbox vanish as soon as they are started")
+
+    async def end(self) -> None:
+        """Kill everything inside; harmless where nothing runs. Raises `Fault` when something resists."""
+        async with self._ending:
+            if self._starting is not None:  # a start that is cut off is harder to clean up after than one that is not
+                if not (await asyncio.wait({self._starting}, timeout=END_SECONDS))[0]:
+                    self._starting.cancel()
+                    await asyncio.wait({self._starting})
+                self._starting = None
+            if self._live is not None:
+                await shielded(self._live.end(), None)
+                self._live = None
+
+    def close(self) -> None:
+        """Never start them again: a command that is just beginning must not bring back what is disposed of."""
+        self._closed = True
+
+    async def _started(self) -> _Live:
+        async with self._ending:
+            pass  # what is being ended is not to be entered
+        if self._closed:
+            raise Fault("provider.lost", "the sandbox was disposed of")
+        if self._live is not None and self._live.alive():
+            return self._live
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is raised below
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> _Live:
+        try:
+            if self._live is not None:
+                await self._live.end()
+                self._live = None
+            with ExitStack() as theirs, ExitStack() as undo:
+                live = await self._start_program(theirs, undo)
+                undo.pop_all()
+        except OSError as error:
+            raise Fault("provider.open_failed", f"no namespaces could be made: {describe(error)}") from error
+        self._live = live
+        self.were_there = True
+        return live
+
+    async def _start_program(self, theirs: ExitStack, undo: ExitStack) -> _Live:
+        """Start; what is put into `theirs` is closed in any case, what is in `undo` if this fails."""
+        launch = self._launch()
+        options = _file_with(b"\0".join(map(os.fsencode, launch.options)) + b"\0", theirs)
+        filtered, errors = _file_with(launch.filter, theirs), _file_with(b"", theirs)
+        (info, info_end), (ready, ready_end), (holding, hold) = os.pipe(), os.pipe(), os.pipe()
+        for descriptor in (info, ready):
+            theirs.callback(os.close, descriptor)
+        undo.callback(os.close, hold)
+        try:
+            program = subprocess.Popen(  # noqa: ASYNC220 - to start it takes a moment; what comes then is waited for
+                [
+                    launch.program, "--args", str(options), "--seccomp", str(filtered), "--info-fd", str(info_end),
+                    "--die-with-parent", "--", *HOLDER,
+                ],
+                stdin=holding,
+                stdout=ready_end,
+                stderr=errors,
+                pass_fds=(options, filtered, info_end),
+                env=self._environment,
+                cwd="/",
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            for descriptor in (info_end, ready_end, holding):
+                os.close(descriptor)
+        try:
+            if await _readable(ready, None) and os.read(ready, 1):
+                live = _Live(program, json.loads(os.read(info, INFO_BYTES)), hold)
+                if launch.finish is not None:
+                    await _finish(live, launch.finish)
+                return live
+        except BaseException:
+            program.kill()
+            await shielded(self._kill_remains(program, info), None)
+            raise
+        await _reap(program)
+        said = os.pread(errors, 2000, 0).decode("utf-8", "replace").strip()
+        raise Fault("provider.open_failed", f"bubblewrap cannot make the sandbox: {said or 'it gave no reason'}")
+
+    async def _kill_remains(self, program: subprocess.Popen[bytes], info: int) -> None:
+        """Kill what a start left that was cut off: the first process inside may not yet end with the program."""
+        await _reap(program)
+        marker = f"{MARKER}={self._environment[MARKER]}".encode()
+        await lineage.kill_remains([], lambda: _killing.living(_killing.marked(marker)))
+        os.set_blocking(info, False)
+        with suppress(BlockingIOError):
+            if found := os.read(info, INFO_BYTES):
+                _reap_orphan(json.loads(found)["child-pid"])
+
+
+async def _finish(live: _Live, finish: Callable[[int], None]) -> None:
+    try:
+        root = live.open("root", os.O_PATH | os.O_DIRECTORY)
+        try:
+            await shielded(asyncio.to_thread(finish, root), None)  # it has the descriptor until it ends
+        finally:
+            os.close(root)
+    except BaseException:
+        os.close(live.pidfd)  # the program is ended by whoever started it
+        raise
+
+
+async def _reap(program: subprocess.Popen[bytes]) -> None:
+    """Wait for the program, which ends when what is inside has ended; one that does not is killed."""
+    if program.poll() is None:
+        pidfd = os.pidfd_open(program.pid)
+        try:
+            if not await _readable(pidfd, END_SECONDS):
+                program.kill()
+                await _readable(pidfd, END_SECONDS)
+        finally:
+            os.close(pidfd)
+    program.wait()
+
+
+def _reap_orphan(pid: int) -> None:
+    """Reap the first process inside where it became our child, because the program ended first."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+__all__ = ["Launch", "Namespaces"]
