@@ -94,6 +94,7 @@ def test_paths_are_relative_to_the_file_that_says_them(proctor: Proctor, tmp_pat
         ("{network: off}", "launch.yaml:6: `environment.network`: must be `none`, `full` or {allow: [HOST, ...]}"),
         ("{resources: {memory: 5}}", "launch.yaml:6: `environment.resources.memory`: must be at least 1 MiB"),
         ("{resources: {cpus: -1}}", "launch.yaml:6: `environment.resources.cpus`: must be a finite number above 0"),
+        ("{env: {'A=B': x}}", "launch.yaml:6: `environment.env`: must have names of variables, not empty and"),
         ("{workdir: here}", "launch.yaml:6: `environment.workdir`: must be an absolute path"),
         ("{netwrok: none}", "launch.yaml:6: unknown field `environment.netwrok`; did you mean `network`?"),
     ],
@@ -172,6 +173,30 @@ def test_V3_proxy_variables_of_this_machine_are_not_for_a_limited_sandbox(
     ended = proctor("plan", "evals", "chat", "mock/echo", *limited)
     assert ended.code == 2, "also where the two are declared in different places"
     assert says in ended.err
+
+
+def test_proxy_variables_that_a_task_alone_asks_for_are_said_before_the_run(
+    proctor: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path / "evals/a.py",
+        "from proctor import task\n@task(environment={'proxy': True})\nasync def one(t):\n    t.check('yes', True)\n",
+    )
+    monkeypatch.setenv("http_proxy", "http://bob:word@proxy.example:3128")
+    for door in (("plan",), ("run", "--progress", "plain")):
+        ended = proctor(*door, "evals", "chat", "mock/echo")
+        assert ended.code == 0, ended.err
+        assert "note: sandboxes get the proxy variables of this machine" in ended.err
+        assert "word" not in ended.err
+
+
+def test_a_refusal_names_the_request(proctor: Proctor, tmp_path: Path) -> None:
+    own = {"benchmark": "trivial", "harness": "nop"}
+    requests = [{"name": "a", **own}, {"name": "b", **own, "environment": {"resources": {"memory": "2g"}}}]
+    write(tmp_path / "l.yaml", json.dumps({"requests": requests}))
+    ended = proctor("launch", "l.yaml", "--env", "local", "--dry")
+    assert ended.code == 2
+    assert "provider `local` cannot make the environment of experiment `b`: " in ended.err
 
 
 def test_an_environment_counts_in_the_identity(proctor: Proctor) -> None:
@@ -322,6 +347,15 @@ def test_a_plan_says_what_it_does_not_know_of_images(
     assert ended.code == 0
     assert why in ended.err
     assert any(why in note for note in planned(ended)["notes"]), "the plan that programs read says it as well"
+
+
+def test_accept_says_what_it_does_not_know_of_images(proctor: Proctor) -> None:
+    image = ("--set", "environment.image=who")
+    ran = proctor(*RUN, *image, "--limit", "1")
+    [attempt] = {event["attempt"] for event in ran.events if event["type"] == "TryStarted"}
+    ended = proctor("accept", f"@{attempt}", "--set", "harness.params.seconds=0.02", "--dry")
+    assert ended.code == 0, ended.err
+    assert "note: it is not known what image `who` is (it is not here yet)" in ended.err
 
 
 def test_a_provider_that_cannot_be_used_is_said_before_anything_is_started(

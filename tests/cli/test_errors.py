@@ -158,10 +158,11 @@ def test_02_an_unusable_results_directory_is_said_and_nothing_was_started(
 
 
 def test_09_options_that_messages_and_pages_name_exist(pytestconfig: pytest.Config) -> None:
-    from proctor.cli.commands import check, lease, plan, run
+    from proctor.cli.commands import check, lease, plan, run, sandbox
     from proctor.model.codes import CODES
 
-    commands = [check.command, run.command, plan.command, *lease.command.commands.values()]
+    groups = [*lease.command.commands.values(), *sandbox.command.commands.values()]
+    commands = [check.command, run.command, plan.command, *groups]
     known = {name for command in commands for param in command.params for name in (*param.opts, *param.secondary_opts)}
     known |= {"--help", "--check", "--force-reinstall", "--upgrade"}
     root = pytestconfig.rootpath

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from image_plugins import TRACE
-from program import Ended
+from program import HANG_SECONDS, Ended
 
 from proctor.model.attempt import Verdict
 from proctor.model.events import AttemptSealed, IssueRaised, SandboxOpened, TryEnded
@@ -77,6 +79,27 @@ def test_V4_nothing_is_begun_before_a_setup_hook_that_may_make_the_images(procto
     ended = proctor(*RUN, *images("one"), "--set", "setup=image_plugins:make_images")
     assert ended.code == 0, ended.err
     assert [name for name, *_ in trace(tmp_path)] == ["hook", "one"]
+
+
+def test_10_I1_a_second_interrupt_leaves_what_ignores_its_end_to_itself_and_the_run_is_still_summed_up(
+    process: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    started = process(*RUN, *images("one"), "--env", "image_plugins:Deaf")
+    assert started.stderr is not None
+    while not (tmp_path / TRACE).exists():
+        assert started.poll() is None, started.stderr.read()
+    said = ""
+    started.send_signal(signal.SIGINT)
+    while " cancelled " not in said:
+        line = started.stderr.readline()
+        assert line, said
+        said += line
+    started.send_signal(signal.SIGINT)
+    _, rest = started.communicate(timeout=HANG_SECONDS)
+    assert started.returncode == 130, said + rest
+    assert "left at once" not in rest
+    assert "missing: 1 attempt of 1 task (1 cancelled)" in rest
+    assert list(tmp_path.rglob("summary.json"))
 
 
 def test_without_images_nothing_is_made(proctor: Proctor, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -90,10 +91,11 @@ def test_10_I1_sandboxes_that_do_not_go_are_listed_with_a_command_that_removes_t
     )
     assert "could not be closed" not in err
     assert "warning: 2 sandboxes may be left:" in err
-    left = list(tmp_path.glob("proctor-*/local-*"))
+    left = list(tmp_path.glob("proctor-*/stuck-*"))
     assert len(left) == 2
-    for command in re.findall("remove it with `(.*)`", err):
-        subprocess.run(["sh", "-c", command], check=True)
+    for command in re.findall("remove it with `proctor (.*)`", err):
+        stopped = process(*shlex.split(command), env={**os.environ, "TMPDIR": str(tmp_path)})
+        assert stopped.communicate(timeout=HANG_SECONDS)[0].startswith("removed stuck-")
     assert not [folder for folder in left if folder.exists()]
     all_gone(tmp_path)
 
@@ -114,7 +116,7 @@ def test_10_I1_a_third_signal_exits_now_with_a_journal_that_can_be_read(
     _, err = started.communicate(timeout=HANG_SECONDS)
     assert started.returncode == 143, err
     assert "error: left at once, without cleaning up" in err
-    assert err.count("remove it with `rm -rf ") == 2
+    assert err.count("remove it with `proctor sandbox stop ") == 2
     [journal] = journals(tmp_path)
     assert not (journal.parent / "summary.json").exists(), "it did not wait for that"
     shown = proctor("show", str(journal.parent), "--json")

@@ -22,6 +22,8 @@ import pytest
 from support.engine_keeper import import_image
 
 IMAGE = "proctor-test:1"
+ALL = os.environ.get("PROCTOR_ENGINE_TESTS") == "all"
+"""Whether every test of engines is run; the default leaves out what another one proves, on one engine, in less time."""
 START_SECONDS = 100.0
 FOLDER = Path(tempfile.gettempdir(), f"proctor-test-engines-{os.getuid()}")
 
@@ -34,6 +36,13 @@ def docker() -> str:
 def podman() -> str:
     """Return the address of a Podman service that has the image `IMAGE`, or skip the test."""
     return _address("podman")
+
+
+def podman_too() -> str:
+    """Return what `podman` does, where all tests of engines are asked for; else skip the test."""
+    if not ALL:
+        pytest.skip("Docker stands for both here: PROCTOR_ENGINE_TESTS=all asks Podman as well")
+    return podman()
 
 
 def _address(name: str) -> str:

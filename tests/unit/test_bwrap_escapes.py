@@ -13,9 +13,11 @@ import pytest
 
 from proctor.model.environment import EnvironmentSpec, Network, Resources
 from proctor.plugins.api import ExecResult
+from proctor.providers._bwrap_program import best
 from proctor.providers._bwrap_sandbox import BwrapSandbox
 from proctor.providers.bwrap import BwrapProvider
 from proctor.runtime.cgroup import find_sandbox_roots
+from proctor.runtime.process import base_interpreter
 from support.bwrap import needs_bwrap
 
 pytestmark = needs_bwrap
@@ -52,6 +54,40 @@ def test_what_is_the_hosts_cannot_be_written(tmp_path: Path, place: str) -> None
 def test_nothing_of_the_kernel_can_be_written(tmp_path: Path) -> None:
     found = run(tmp_path, "find /proc -writable -not -path '/proc/[0-9]*' -not -path '/proc/pressure*' -type f")
     assert found.out == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["os.chmod('/dev/null', 0o666)", "os.fchmod(0, 0o666)", "os.chmod('/proc/version', 0o444)", "os.utime('/dev/tty')"],
+)
+def test_files_of_the_kernel_keep_their_modes(tmp_path: Path, change: str) -> None:
+    """Where root runs proctor they belong to root inside too; they are those of this machine, with no copy between."""
+    result = run(tmp_path, ["python3", "-c", f"import os; {change}"])
+    assert "Read-only" in result.err or "not permitted" in result.err or "ermission denied" in result.err
+    assert run(tmp_path, "head -c 1 /dev/zero > /dev/null; cat").ok
+
+
+def test_programs_of_this_machine_are_not_reached(tmp_path: Path) -> None:
+    """Nor their files: by the first process, and by a command that is a link to the program that becomes it."""
+    change = "import os; os.chmod('/proc/%s/exe', 0o755); print(os.readlink('/proc/%s/exe'))"
+
+    async def body(sandbox: BwrapSandbox) -> None:
+        await sandbox.exec("ln -s /proc/self/exe self")
+        for pid, command in ((1, "python3"), ("self", "./self")):
+            result = await sandbox.exec([command, "-c", change % (pid, pid)])
+            assert result.out.startswith("/memfd:") or "not permitted" in result.err, result
+        await sandbox.exec("chmod 000 /proc/1/exe; kill -9 2; sleep 60")
+        assert (await sandbox.exec(["true"])).ok
+
+    before = [os.stat(path).st_ctime_ns for path in (best(), base_interpreter())]
+    use(tmp_path, body)
+    assert [os.stat(path).st_ctime_ns for path in (best(), base_interpreter())] == before
+
+
+def test_what_opens_files_cannot_be_made_to_wait(tmp_path: Path) -> None:
+    """A lease makes whoever opens the file wait for a minute: as many files as there are, so many minutes."""
+    lease = "import fcntl; fcntl.fcntl(open('file', 'w'), fcntl.F_SETLEASE, fcntl.F_WRLCK)"
+    assert "not permitted" in run(tmp_path, ["python3", "-c", lease]).err
 
 
 def test_other_users_files_are_not_there(tmp_path: Path) -> None:
@@ -208,6 +244,21 @@ def test_a_fork_bomb_is_bounded_and_gone(tmp_path: Path) -> None:
         assert counted == ["50"]
 
     use(tmp_path, body, bounded)
+
+
+@needs_groups
+def test_nothing_inside_is_outside_of_the_limits(tmp_path: Path) -> None:
+    """A debugger can make any process start others, also those that are there before the first command."""
+
+    async def body(sandbox: BwrapSandbox) -> None:
+        for _ in range(2):
+            found = await sandbox.exec("for each in /proc/[0-9]*; do grep pids $each/cgroup || cat $each/cgroup; done")
+            lines = [line for line in found.out.splitlines() if ":pids:" in line or line.startswith("0:")]
+            assert len(lines) >= 3
+            assert all(sandbox.id in line for line in lines), found.out
+            await sandbox.exec("kill -9 2; sleep 60")  # it is started again
+
+    use(tmp_path, body)
 
 
 @pytest.mark.skipif(not find_sandbox_roots().limits("memory"), reason="no control groups can be made here")

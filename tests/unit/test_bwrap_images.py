@@ -279,3 +279,27 @@ def test_nothing_is_left_of_it(tmp_path: Path, archive: str) -> None:
 
     use(tmp_path / "base", archive, body)
     assert not (tmp_path / "base").exists() or os.listdir(tmp_path / "base") == []
+
+
+def test_an_image_needs_no_shell(tmp_path: Path) -> None:
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        assert (await sandbox.exec(["/busybox", "echo", "run"])).out == "run\n"
+        await sandbox.write("file", "x")
+        assert await sandbox.read("file") == b"x"
+
+    assert BUSYBOX is not None
+    image = tmp_path / "no-shell.tar"
+    image.write_bytes(tar_of([member("busybox", Path(BUSYBOX).read_bytes(), mode=0o755)]))
+    use(tmp_path / "base", str(image), body)
+
+
+def test_no_program_of_the_image_runs_by_itself(tmp_path: Path, archive: str) -> None:
+    """What a sandbox is kept by when it is started again must not be what something inside put there."""
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        mine = "printf '#!/bin/busybox sh\\necho ran > /ran; exec /bin/busybox sh\\n' > /mine; chmod 755 /mine"
+        await sandbox.exec(f"{mine}; rm /bin/sh; mv /mine /bin/sh; kill -9 2; /bin/busybox sleep 60")
+        assert (await sandbox.exec(["/bin/busybox", "ls", "/bin/sh"])).ok
+        assert (await sandbox.exec(["/bin/busybox", "ls", "/ran"])).exit_code == 1
+
+    use(tmp_path, archive, body)

@@ -19,8 +19,9 @@ from proctor.plugins.capabilities import refusals
 from proctor.providers import _bwrap_etc, _bwrap_sandbox
 from proctor.providers._bwrap_sandbox import BwrapSandbox
 from proctor.providers.bwrap import BwrapProvider
-from proctor.runtime import namespaces
+from proctor.runtime import _live, namespaces
 from proctor.runtime.cgroup import NO_CGROUPS, find_sandbox_roots
+from proctor.runtime.command import Command
 from proctor.runtime.process import find_processes
 from support.bwrap import needs_bwrap
 
@@ -209,9 +210,11 @@ def test_what_was_kept_can_be_entered_and_removed(tmp_path: Path) -> None:
             *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert entered.stdin is not None
-        entered.stdin.write(b"cat file; pwd; unshare -r true || echo filtered; echo more > file; sleep 3000\n")
+        entered.stdin.write(b"cat file; pwd; unshare -r true || echo filtered; echo more > file\n")
+        entered.stdin.write(b"tr '\\0' '\\n' < /proc/1/environ | grep =; sleep 3000\n")
         assert entered.stdout is not None
         assert [await entered.stdout.readline() for _ in range(3)] == [b"mine\n", b"/work\n", b"filtered\n"]
+        assert (await entered.stdout.readline()).startswith(b"PROCTOR_SANDBOX=")  # and nothing of this machine's
         await provider.remove(sandbox.id)
         await entered.communicate()
         assert find_processes(sandbox.id) == set()
@@ -284,6 +287,8 @@ STEPS: list[tuple[Any, str]] = [
     (namespaces, "_readable"),
     (namespaces.json, "loads"),
     (namespaces, "_Live"),
+    (namespaces, "holder"),
+    (namespaces, "put_in_groups"),
 ]
 
 
@@ -328,6 +333,52 @@ def test_a_start_that_is_cut_off_leaves_nothing(
         assert not (tmp_path / "base").exists()
 
     asyncio.run(scenario())
+
+
+def test_any_number_can_wait_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that find the namespaces gone wait for that, and so does whoever ends them, all at once."""
+    monkeypatch.setattr(namespaces, "VANISH_SECONDS", 3600)
+    monkeypatch.setattr(_live, "END_SECONDS", 3600)
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        await sandbox.write("file", "x")
+        right, gone = namespaces._Live.open, [True, True, True]
+
+        def open_once(live: Any, name: str, flags: int) -> int:
+            if gone:
+                gone.pop()
+                raise ProcessLookupError
+            return right(live, name, flags)
+
+        monkeypatch.setattr(namespaces._Live, "open", open_once)
+        reading = [asyncio.ensure_future(sandbox.read("file")) for _ in gone]
+        while gone:
+            await asyncio.sleep(0)
+        await sandbox.set_network(Network("full"))
+        assert await asyncio.gather(*reading) == [b"x"] * 3
+
+    use(tmp_path, body)
+
+
+def test_a_supervisor_that_is_killed_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command becomes a child of the runner, and the kernel ends the namespaces only when that is reaped."""
+
+    async def nothing(command: Command) -> None:
+        """Leave it to whoever ends the namespaces."""
+
+    monkeypatch.setattr(Command, "_kill_remains", nothing)
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        begun = asyncio.Event()
+        running = asyncio.ensure_future(sandbox.exec("echo; sleep 3000", on_output=lambda stream, data: begun.set()))
+        await begun.wait()
+        [command] = sandbox._processes._commands
+        os.kill(command._process.pid, signal.SIGKILL)
+        assert (await running).lost
+        await sandbox.dispose()
+        assert find_processes(sandbox.id) == set()
+
+    use(tmp_path, body)
 
 
 def test_a_cancelled_start_is_there_for_the_next(tmp_path: Path) -> None:

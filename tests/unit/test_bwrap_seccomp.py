@@ -16,13 +16,14 @@ X86 = {
     "process_vm_readv": 310, "seccomp": 317, "mount": 165, "umount2": 166, "pivot_root": 155, "setns": 308,
     "keyctl": 250, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425, "fsopen": 430, "open_by_handle_at": 304,
     "init_module": 175, "kexec_load": 246, "reboot": 169, "clone": 56, "clone3": 435, "unshare": 272, "ioctl": 16,
-    "personality": 135, "socket": 41,
+    "personality": 135, "socket": 41, "fcntl": 72,
 }  # fmt: skip
 ARM = {
     "read": 63, "openat": 56, "execve": 221, "ptrace": 117, "kill": 129, "mmap": 222, "mount": 40, "umount2": 39,
     "pivot_root": 41, "setns": 268, "keyctl": 219, "bpf": 280, "userfaultfd": 282, "io_uring_setup": 425,
     "fsopen": 430, "open_by_handle_at": 265, "init_module": 105, "kexec_load": 104, "reboot": 142, "clone": 220,
     "clone3": 435, "unshare": 97, "ioctl": 29, "personality": 92, "socket": 198,
+    "fcntl": 25,
 }  # fmt: skip
 NUMBERS = {"x86_64": X86, "aarch64": ARM}
 
@@ -108,3 +109,9 @@ def test_another_machines_calls_end_the_program() -> None:
 def test_a_machine_that_is_not_known_has_none() -> None:
     assert program("riscv64") is None
     assert program(os.uname().machine) == program()
+
+
+@pytest.mark.parametrize("machine", NUMBERS)
+def test_no_file_can_be_leased(machine: str) -> None:
+    assert [answer(machine, "fcntl", 3, command) for command in (1024, 1026)] == [EPERM, EPERM]
+    assert [answer(machine, "fcntl", 3, command) for command in (0, 1, 2, 1025, 1030, 1033)] == [ALLOW] * 6

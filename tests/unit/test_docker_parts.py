@@ -18,7 +18,7 @@ from proctor.plugins.api import ExecLimits, LeftOut
 from proctor.providers import _docker_scripts as scripts
 from proctor.providers._docker_listing import LIST, Entry, ListingChanged, choose, parse, requests
 from proctor.providers._docker_output import Output
-from proctor.providers._tar_out import take_files
+from proctor.providers._tar_out import opened, take_files
 
 TOKEN = "0123456789abcdef"
 
@@ -62,6 +62,16 @@ def test_output_beyond_its_limit_is_noticed() -> None:
     output.feed(2, b"123456")
     assert output.exceeded
     assert (output.stderr.kept, output.stderr.dropped) == (b"1256", 2)
+
+
+@pytest.mark.parametrize("status", [5, 128, 999])
+def test_a_word_that_the_command_wrote_itself_tells_no_signal_that_cannot_be(status: int) -> None:
+    output = Output(TOKEN, 10_000, None, None)
+    for stream in (1, 2):
+        output.feed(stream, end_word(TOKEN, status, "signalled"))
+    assert output.end is not None
+    assert 1 <= (output.end.signal or 1) <= 127
+    assert output.end.exit_code in (None, status)
 
 
 # ---------------------------------------------------------------------------------------------------------- scripts
@@ -109,6 +119,17 @@ def test_every_shell_tells_a_signal_from_a_number(
     output, _ = run(shell, tmp_path, "sh", "-c", command)
     assert output.end is not None
     assert (output.end.exit_code, output.end.signal) == (exit_code, signal)
+
+
+def test_what_keeps_a_shell_from_running_words_is_told(shell: list[str], tmp_path: Path) -> None:
+    words = scripts.command_words(TOKEN, str(tmp_path), ["true"], ExecLimits())
+    words[6] = "echo cannot fork"
+    done = subprocess.run([*shell, *words[1:]], capture_output=True, check=False)
+    output = Output(TOKEN, 10_000, None, None)
+    output.feed(1, done.stdout)
+    output.feed(2, done.stderr)
+    assert output.end == (126, False)
+    assert (output.stdout.kept, output.stderr.kept) == (b"", b"cannot fork\n")
 
 
 def test_every_shell_runs_words_as_they_are(shell: list[str], tmp_path: Path) -> None:
@@ -188,9 +209,19 @@ def test_172_a_file_that_is_larger_than_was_said_does_not_come(tmp_path: Path) -
 
 def test_172_an_archive_that_breaks_off_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     whole = archive(("out/a", b"1" * 3_000_000)).getvalue()
-    with pytest.raises(tarfile.TarError):
-        take_files(io.BytesIO(whole[:2_000_000]), str(tmp_path), {"a": 10_000_000})
+    taken = take_files(io.BytesIO(whole[:2_000_000]), str(tmp_path), {"a": 10_000_000})
+    assert (taken.files, taken.left) == (set(), {"a": 10_000_000})
     assert tree(tmp_path) == set()
+
+
+def test_172_a_header_that_has_no_end_is_not_read() -> None:
+    """Names are read into memory, so that an archive could fill it by the header of one file."""
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 40
+    source = io.BytesIO(header.tobuf(tarfile.GNU_FORMAT) + bytes(100 << 20))
+    with pytest.raises(tarfile.ReadError, match="longer than it may be"):
+        opened(source).next()
+    assert source.tell() <= 2 << 20
 
 
 def test_hard_links_in_an_archive_come_as_files(tmp_path: Path) -> None:
@@ -241,6 +272,28 @@ def test_a_listing_of_an_empty_directory_is_empty(tmp_path: Path) -> None:
 def test_a_listing_that_does_not_fit_together_is_no_listing(printed: bytes) -> None:
     with pytest.raises(ListingChanged):
         parse("/a", printed)
+
+
+@pytest.mark.parametrize("name", [b"./../x", b"./a/../../x", b"/x", b"..", b"x", b"./", b".//x", b"./a/."])
+def test_170_a_listing_of_names_that_lead_out_is_no_listing(name: bytes) -> None:
+    """Whoever is root in a container can have replaced `find` and the shell: these names become paths here."""
+    with pytest.raises(ListingChanged, match="leads out"):
+        parse("/a", b"d\n/a\n.\0" + name + b"\0\0./b\0\0" + b"1 8\n")
+    with pytest.raises(ListingChanged, match="leads out"):
+        parse("/a", b"d\n/a\n.\0\0" + name + b"\0\0" + b"1 8\n")
+
+
+@pytest.mark.parametrize("size", [b"-5 8", b"5", b"5 8 8", b"x 8", b"9" * 5000 + b" 8"])
+def test_a_listing_of_sizes_that_cannot_be_is_no_listing(size: bytes) -> None:
+    """A size below zero would make room for what is beyond the limit."""
+    for printed in (b"d\n/a\n.\0\0./b\0\0" + size + b"\n", b"f " + size + b"\n"):
+        with pytest.raises(ListingChanged, match="size"):
+            parse("/a", printed)
+
+
+def test_a_listing_has_no_more_entries_than_there_is_memory_for() -> None:
+    with pytest.raises(ListingChanged, match="more than 1,000,000"):
+        parse("/a", b"d\n/a\n.\0" + b"./b\0" * 1_000_001)
 
 
 def test_files_with_holes_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.runtime.cgroup import CgroupRoots, make_groups, roots_from, sandbox_roots_from
+from proctor.runtime.cgroup import CgroupRoots, roots_from, sandbox_roots_from
+from proctor.runtime.group_files import make_groups
 
 V2_CONTROLLERS = frozenset({"memory", "pids"})
 

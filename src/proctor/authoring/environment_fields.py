@@ -7,7 +7,16 @@ from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from proctor.authoring.environment_values import Host, Image, LocalPath, Memory, Service, User, Workdir
+from proctor.authoring.environment_values import (
+    Host,
+    Image,
+    LocalPath,
+    Memory,
+    Service,
+    User,
+    Variables,
+    Workdir,
+)
 from proctor.authoring.field_values import Config, Count, Positive
 from proctor.model.environment import FULL_NETWORK, Network
 
@@ -152,7 +161,7 @@ class EnvironmentFields(Config):
     """An image that is built, in place of `image`; a path alone is the directory that it is built from."""
     compose: Annotated[ComposeConfig | None, _also(_PATH_FORM)] = None
     """Services of a compose file, in place of `image`; a path alone is the file."""
-    env: dict[str, str] = Field(default={})
+    env: Variables = Field(default={})
     """Environment variables of every command in the sandbox."""
     resources: ResourcesConfig = ResourcesConfig()
     """What a sandbox may use."""

@@ -133,6 +133,16 @@ def _image(value: str) -> str:
     return _path(value) if is_path(value) else _named(value)
 
 
+def variables(values: dict[str, str]) -> dict[str, str]:
+    """Return variables as they are. Raises `ValueError` for what none can be called, or hold."""
+    for name, value in values.items():
+        if not name or "=" in name or "\0" in name:
+            raise ValueError(f"must have names of variables, not empty and without `=`: `{name}` is none")
+        if "\0" in value:
+            raise ValueError(f"must have no NUL character, as `{name}` has: no variable can hold that")
+    return values
+
+
 def is_path(image: str) -> bool:
     """Say whether an image is a path of this machine; else it is a name."""
     return image in (".", "..") or image.startswith(("./", "../", "/", "~"))
@@ -150,6 +160,10 @@ User = Annotated[str, AfterValidator(_user), Field(json_schema_extra={"minLength
 Workdir = Annotated[str, AfterValidator(_workdir)]
 Image = Annotated[str, AfterValidator(_image), Field(json_schema_extra={"minLength": 1})]
 LocalPath = Annotated[str, AfterValidator(_path), Field(json_schema_extra={"minLength": 1})]
+Variables = Annotated[dict[str, str], AfterValidator(variables)]
 Service = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"minLength": 1})]
 
-__all__ = ["Host", "Image", "LocalPath", "Memory", "Service", "User", "Workdir", "host", "is_path", "memory_bytes"]
+__all__ = [
+    "Host", "Image", "LocalPath", "Memory", "Service", "User", "Variables", "Workdir", "host", "is_path",
+    "memory_bytes", "variables",
+]  # fmt: skip

@@ -19,7 +19,7 @@ def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[s
     notes = [text for one in resolved for text in one.notes]
     notes += differing_limits(one.experiment.model for one in resolved if one.experiment.model)
     said = [f"warning: {text}" for text in warnings if text] + [f"note: {text}" for text in notes]
-    proxy = proxy_note([one.experiment for one in resolved], os.environ)
+    proxy = proxy_note(plans, os.environ)
     said += [] if proxy is None else [proxy]
     return list(dict.fromkeys(said))
 

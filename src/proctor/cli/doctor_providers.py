@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from proctor.cli.sandbox_providers import PROBE_SECONDS, Probed, probe_all, problem_of, within
+from proctor.config.default_provider import VARIABLE, default_provider, why_default
 from proctor.errors import ProctorError, describe
 from proctor.plugins.api import Capabilities, Provider
 
@@ -20,9 +21,6 @@ ISOLATES = {
 
 DEFAULT_SECONDS = 12.0
 """How long it may take to find the default: a thread that tries a sandbox has a limit of its own, and clears up."""
-
-PROVIDER_VARIABLE = "PROCTOR_PROVIDER"
-"""Overrides the default provider."""
 
 _MODES = ("none", "allow", "full")
 _CAN = {
@@ -71,7 +69,7 @@ async def _facts(provider: Provider | None) -> dict[str, str]:
 
 async def default_row() -> dict[str, Any]:
     """Return the name of the default provider, and why it is that; where that fails, no name and the reason."""
-    row: dict[str, Any] = {"provider": None, "why": None, "variable": os.environ.get(PROVIDER_VARIABLE)}
+    row: dict[str, Any] = {"provider": None, "why": None, "variable": os.environ.get(VARIABLE)}
     try:
         row["provider"], row["why"] = await within(DEFAULT_SECONDS, asyncio.to_thread(_default))
     except TimeoutError:
@@ -82,9 +80,7 @@ async def default_row() -> dict[str, Any]:
 
 
 def _default() -> tuple[str, str]:
-    from proctor.config.default_provider import default_provider, why_default  # noqa: PLC0415 - it may try one
-
     return default_provider(), why_default()
 
 
-__all__ = ["ISOLATES", "PROVIDER_VARIABLE", "default_row", "providers"]
+__all__ = ["ISOLATES", "default_row", "providers"]

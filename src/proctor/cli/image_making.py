@@ -11,7 +11,7 @@ from pathlib import Path
 from proctor.cli.controls import Controls
 from proctor.cli.rooms import Room, environment_in
 from proctor.core.decided import what_is_left
-from proctor.errors import Fault
+from proctor.errors import Fault, SkipTask
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.api import Provider
@@ -22,6 +22,9 @@ from proctor.runtime.shield import shielded
 
 CLOSE_SECONDS = 60.0
 """How long what still goes on at the end may take to end."""
+
+HURRIED_SECONDS = COURTESY_SECONDS / 2
+"""How long in a hurry: what is closed afterwards needs some of the time as well."""
 
 log = logging.getLogger(__name__)
 
@@ -58,15 +61,18 @@ class ImageMaking:
             self._workers = [loop.create_task(self._work(todo)) for _ in range(self._at_once)]
 
     async def __aexit__(self, *_: object) -> None:
-        """End what still goes on; what ignores that holds nobody for longer than the limit."""
+        """End what still goes on; what ignores that holds nobody for longer than the limit, or a hurry allows."""
+        try:
+            await shielded(self._end(), CLOSE_SECONDS, self._hurry, HURRIED_SECONDS)
+        except TimeoutError as error:
+            log.warning("images that were still being made ready are left to themselves: %s", error)
+
+    async def _end(self) -> None:
         for worker in self._workers:
             worker.cancel()
         if self._workers:
             await asyncio.wait(self._workers)
-        try:
-            await shielded(self._images.close(), CLOSE_SECONDS, self._hurry, COURTESY_SECONDS)
-        except TimeoutError as error:
-            log.warning("images that were still being made ready are left to themselves: %s", error)
+        await self._images.close()
 
     async def _work(self, todo: Iterator[tuple[Provider, EnvironmentSpec]]) -> None:
         for provider, environment in todo:
@@ -75,7 +81,7 @@ class ImageMaking:
             name = image_name(environment)
             log.info("image %s: making it ready", name, extra=SHOWN)
             # What is wrong with it is said by each try that wants it.
-            with suppress(Fault):
+            with suppress(Fault, SkipTask):
                 await self._images.ready(provider, environment)
                 log.info("image %s: ready", name, extra=SHOWN)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import ClassVar
 
 from proctor.cli.exits import Exit, exit_of_signal
@@ -57,11 +57,16 @@ class Interrupts:
         self.begun = Interrupts.begun_here = True
         return on_signals(self._signal, self._signal, self._leave) if self.signals else nullcontext()
 
-    def attach(self, loop: Loop) -> None:
-        """Hand over to a loop that is about to run what came so far, and what comes."""
+    @contextmanager
+    def attached(self, loop: Loop) -> Generator[None]:
+        """Hand over to a loop that is about to run what came so far, and what comes; detach it however it ends."""
         self._loop = loop
         for event in self._early:
             loop.interrupt(event)
+        try:
+            yield
+        finally:
+            self.detach()
 
     def detach(self) -> None:
         """The loop has ended: from now on there is only closing to do, which whatever comes makes hurry."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from proctor.cli.resolve import Resolved
+from proctor.cli.sandbox_providers import within
 from proctor.config.default_provider import found_working
 from proctor.core.environments import environment_of
 from proctor.core.plan import RunPlan
@@ -54,7 +55,7 @@ async def with_digests(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -
     return made, _notes(found)
 
 
-def opens_sandbox(schedule: ExperimentPlan, place: int) -> bool:
+def _opens_sandbox(schedule: ExperimentPlan, place: int) -> bool:
     """Say whether an attempt of a task opens a sandbox, for the agent or to grade in."""
     return schedule.agent_sandbox[place] or schedule.grading is GradingMode.FRESH
 
@@ -64,7 +65,7 @@ def _environments(run_plan: RunPlan) -> Iterator[EnvironmentSpec]:
     own = run_plan.experiment.environment
     seen: set[int] = set()  # many tasks share one object, which is looked at once
     for place, task in enumerate(run_plan.tasks):
-        if id(task.environment) not in seen and opens_sandbox(run_plan.schedule, place):
+        if id(task.environment) not in seen and _opens_sandbox(run_plan.schedule, place):
             seen.add(id(task.environment))
             environment = environment_of(task, own)
             if _has_image(environment):
@@ -98,8 +99,7 @@ async def _resolved(asked: dict[_Image, tuple[Provider, EnvironmentSpec]]) -> di
 
 async def _ask(provider: Provider, environment: EnvironmentSpec) -> _Found:
     try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
-            return _Found((await provider.resolve(environment)).image_digest)
+        return _Found((await within(RESOLVE_SECONDS, provider.resolve(environment))).image_digest)
     except TimeoutError:
         return _Found(why=f"provider {provider.name} did not say it within {RESOLVE_SECONDS:.0f} s")
     except (Fault, ProctorError) as error:
@@ -113,8 +113,7 @@ async def why_unavailable(provider: Provider) -> str | None:
     if found_working(provider.name):
         return None
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await provider.unavailable()
+        return await within(PROBE_SECONDS, provider.unavailable())
     except TimeoutError:
         return f"it did not answer within {PROBE_SECONDS:.0f} s"
     except Exception as error:  # a plugin's, which is said to the user in place of an answer
@@ -162,4 +161,4 @@ def _named(names: Sequence[str]) -> str:
     return ("image " if len(names) == 1 else "images ") + ", ".join(f"`{one}`" for one in names[:IMAGES_NAMED]) + more
 
 
-__all__ = ["opens_sandbox", "why_unavailable", "with_digests"]
+__all__ = ["why_unavailable", "with_digests"]

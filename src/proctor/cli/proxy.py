@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
+from proctor.core.plan import RunPlan
 from proctor.model.environment import EnvironmentSpec
-from proctor.model.spec import Experiment
 
 NAMES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 """The variables that programs look for, in this spelling or in capitals."""
@@ -43,9 +43,10 @@ def proxy_credentials(environ: Mapping[str, str]) -> Iterator[str]:
             yield from (found["user"], password, unquote(password))
 
 
-def proxy_note(experiments: Sequence[Experiment], environ: Mapping[str, str]) -> str | None:
+def proxy_note(plans: Sequence[RunPlan], environ: Mapping[str, str]) -> str | None:
     """Return what is to be said of the variables that sandboxes get, without the credentials in them."""
-    if not any(one.environment.proxy for one in experiments):
+    own = (each.environment for one in plans for each in (one.experiment, *one.tasks))
+    if not any(environment is not None and environment.proxy for environment in own):
         return None
     passed = {name: value for name, value in proxy_variables(environ).items() if name.islower()}
     if not passed:

@@ -12,7 +12,7 @@ from proctor.cli.combinations import Facts, refuse_combinations
 from proctor.cli.resolve_config import configured
 from proctor.cli.resolve_hooks import HOOKS, ResolvedHooks, resolve_hooks
 from proctor.cli.resolve_parts import check_json, environment_spec, free, make, make_provider, model_spec, open_model
-from proctor.cli.resolve_try import grading_mode, kept_artifacts, stated, time_limits
+from proctor.cli.resolve_try import graded_in_place, grading_mode, kept_artifacts, stated, time_limits
 from proctor.config.declared import Declared
 from proctor.config.default_provider import why_not_preferred
 from proctor.config.layers import Layered
@@ -20,7 +20,6 @@ from proctor.config.problems import Collected, placed
 from proctor.config.scalars import hidden_in, holds_variable
 from proctor.config.schema import ExecutionConfig, ExperimentConfig
 from proctor.errors import UsageError
-from proctor.model.attempt import GradingMode
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.secrets import secrets_in
 from proctor.model.spec import Component, Experiment, RetrySpec, Task
@@ -109,7 +108,7 @@ def resolve(declared: Declared, what: str = "experiment", *, with_model: bool = 
     Raises `UsageError`, which lists what is wrong.
     """
     config, execution, notes = configured(declared, what)
-    parts = _made(config, declared.fields)
+    parts = _made(config, declared.fields, f"experiment `{declared.name}`")
     fields = declared.fields
     hooks = ResolvedHooks()
     experiment = Experiment(declared.name, parts.benchmark, parts.harness)
@@ -163,7 +162,7 @@ class _Made:
     provider: Provider
 
 
-def _made(config: ExperimentConfig, fields: Layered) -> _Made:
+def _made(config: ExperimentConfig, fields: Layered, what: str) -> _Made:
     """Make benchmark, harness and provider. Raises `UsageError`, which lists what is wrong with any of them."""
     wrong = Collected()
     benchmark: tuple[Any, Mapping[str, Any]] = (None, {})
@@ -176,7 +175,7 @@ def _made(config: ExperimentConfig, fields: Layered) -> _Made:
         harness = make(Kind.HARNESS, config.harness.id, config.harness.params, fields, "harness")
     with wrong.gather():
         environment = environment_spec(config.environment, fields)
-        provider = make_provider(environment, fields, graded_in_place=_graded_in_place(config, benchmark[0]))
+        provider = make_provider(environment, fields, what, graded_in_place=graded_in_place(config, benchmark[0]))
     wrong.raise_any()
     return _Made(
         Component(config.benchmark.id, benchmark[1]),
@@ -186,11 +185,6 @@ def _made(config: ExperimentConfig, fields: Layered) -> _Made:
         environment,
         provider,
     )
-
-
-def _graded_in_place(config: ExperimentConfig, benchmark: Benchmark | None) -> bool:
-    """Say whether the sandbox of the agent is that of grading as well; of a mode that cannot be it is said later."""
-    return benchmark is not None and (config.grading or benchmark.grading) == GradingMode.REUSE
 
 
 def _experiment(declared: Declared, config: ExperimentConfig, execution: ExecutionConfig, parts: _Made) -> Experiment:

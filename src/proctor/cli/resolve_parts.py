@@ -78,8 +78,10 @@ def environment_spec(config: EnvironmentConfig, fields: Layered) -> EnvironmentS
     return spec_of(config, default_provider() if config.provider is None else config.provider, at)
 
 
-def make_provider(environment: EnvironmentSpec, fields: Layered, *, graded_in_place: bool = False) -> Provider:
-    """Return the provider of an environment, which can make such. Raises `UsageError`."""
+def make_provider(
+    environment: EnvironmentSpec, fields: Layered, what: str, *, graded_in_place: bool = False
+) -> Provider:
+    """Return the provider of the environment of `what`, which can make such. Raises `UsageError`."""
     name = environment.provider
     with placed(fields.source_of(("environment", "provider"))):
         make_one = load(Kind.PROVIDER, name)
@@ -90,7 +92,8 @@ def make_provider(environment: EnvironmentSpec, fields: Layered, *, graded_in_pl
         if refused:
             hidden = Redactor([*secrets_in(environment.env)]).text("; ".join(refused))
             raise UsageError(
-                f"provider `{provider.name}` cannot make this environment: {hidden}", hint="change the environment"
+                f"provider `{provider.name}` cannot make the environment of {what}: {hidden}",
+                hint="change the environment, or take another provider: `--env PROVIDER`",
             )
     return provider
 

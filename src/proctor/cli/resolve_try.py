@@ -78,6 +78,11 @@ def grading_mode(config: ExperimentConfig, benchmark: Benchmark) -> GradingMode:
     return wanted
 
 
+def graded_in_place(config: ExperimentConfig, benchmark: Benchmark | None) -> bool:
+    """Say whether the sandbox of the agent is that of grading as well; of a mode that cannot be it is said later."""
+    return benchmark is not None and (config.grading or benchmark.grading) == GradingMode.REUSE
+
+
 def kept_artifacts(config: ExperimentConfig) -> tuple[Artifact, ...]:
     """Return what is kept of every sandbox. Raises `UsageError` for a path that is named twice."""
     twice = [path for path, count in Counter(one.path for one in config.artifacts).items() if count > 1]

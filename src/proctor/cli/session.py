@@ -189,9 +189,9 @@ class _Invocation:
         displays.watch.retry_at = scheduler.retry_at
         progress.retry_in = displays.watch.retry_in
         displays.watch.holders = hooks.lease_holders
-        self.interrupts.attach(loop)
         async with ImageMaking(rooms, self.options.controls, self.redactor.text, self.interrupts.hurry):
-            await loop.run()
+            with self.interrupts.attached(loop):
+                await loop.run()
         return loop.store_error
 
     def _last_lines(self, outcome: Outcome) -> list[str]:
@@ -237,7 +237,7 @@ async def _execute(
     with watching(asyncio.get_running_loop()), interrupts.taken(), logs, ExitStack() as open_runs:
         try:
             invocation.open_rooms(filled, open_runs, attempt_files=options.attempt_files and few)
-            if (proxy := proxy_note([one.experiment for one in resolved], os.environ)) is not None:
+            if (proxy := proxy_note(plans, os.environ)) is not None:
                 log.info("%s", proxy, extra=SHOWN)
             outcome = await invocation.run(notes, histories)
         finally:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from proctor.cli.expected_durations import Histories, histories_of, with_durations
-from proctor.cli.plan_images import opens_sandbox, why_unavailable
+from proctor.cli.plan_images import why_unavailable
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.saved_work import Filled
-from proctor.core.schedule import ExperimentPlan, Filling
+from proctor.core.decided import what_is_left
+from proctor.core.schedule import ExperimentPlan
 from proctor.errors import UsageError
+from proctor.model.attempt import GradingMode
 from proctor.plugins.api import Provider
 
 
@@ -31,13 +33,14 @@ async def ready_to_start(
 
 
 def will_open(schedule: ExperimentPlan) -> bool:
-    """Say whether a sandbox will be opened: by an attempt that no saved one stands for."""
-    if not schedule.decided:
-        return any(opens_sandbox(schedule, place) for place in range(len(schedule.task_ids)))
-    fills = Counter(slot.task for slot in schedule.decided if slot.filling is not Filling.GRADING_ONLY)
-    return any(
-        opens_sandbox(schedule, place) and fills[place] < schedule.attempts for place in range(len(schedule.task_ids))
-    )
+    """Say whether a sandbox will be opened, as far as that can be told from what planning decided."""
+    left = what_is_left(schedule)
+    if left is None:
+        return False
+    if left.grading is GradingMode.FRESH:
+        return True
+    filled = Counter(slot.task for slot in left.decided)  # what is only graded opens none in mode none
+    return any(opens and filled[place] < left.attempts for place, opens in enumerate(left.agent_sandbox))
 
 
 async def _refuse_unavailable(providers: Sequence[Provider]) -> None:

@@ -60,6 +60,7 @@ class BwrapSandbox:
         self._etc = etc
         self._network = environment.network_of(Phase.SETUP)
         self._groups, inner = _groups_of(self.id, environment, cgroups)
+        self._holder_groups = inner.plan(f"{os.getpid()}-{self.id}-0", memory_bytes=None, processes=None)
         self._groups_made = False
         self._filter = _bwrap_seccomp.program() or b""
         self._namespaces = ProxiedNamespaces(self._launch, {"PROCTOR_SANDBOX": self.id}, self._network)
@@ -211,10 +212,10 @@ class BwrapSandbox:
         resolves = self._network.mode == "full"
         settled, etc = self._settled, self._etc.folder()
         options = _bwrap_tree.options(self._folder, settled, etc, resolves=resolves)
-        if settled.root is None:
-            return Launch(_bwrap_program.best(), options, self._filter)
-        finish = partial(_bwrap_tree.finish_image, settled=settled, etc=etc, resolves=resolves)
-        return Launch(_bwrap_program.best(), options, self._filter, finish)
+        finish = None
+        if settled.root is not None:
+            finish = partial(_bwrap_tree.finish_image, settled=settled, etc=etc, resolves=resolves)
+        return Launch(_bwrap_program.best(), options, self._filter, self._holder_groups, finish)
 
     def _settle(self) -> None:
         self._used = True

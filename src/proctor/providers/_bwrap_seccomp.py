@@ -33,6 +33,10 @@ SOCKETS = (17, 38, 40)
 """Raw packets, the kernel's cryptography, the host of a virtual machine."""
 
 
+LEASES = (1024, 1026)
+"""Commands of `fcntl` (F_SETLEASE, F_NOTIFY): whoever opens a file under a lease, as we do, waits for a minute."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What differs between kinds of processors."""
@@ -43,6 +47,7 @@ class Machine:
     clone: int
     unshare: int
     ioctl: int
+    fcntl: int
     personality: int
     socket: int
     has_x32: bool = False
@@ -67,7 +72,7 @@ MACHINES = {
             169, 167, 168, 163, 103, 172, 173,  # reboot, swapon, swapoff, acct, syslog, iopl, ioperm
             164, 227, 153, 212, 300, 156,  # settimeofday, clock_settime, vhangup, lookup_dcookie, fanotify, _sysctl
         ),
-        clone=56, unshare=272, ioctl=16, personality=135, socket=41, has_x32=True,
+        clone=56, unshare=272, ioctl=16, fcntl=72, personality=135, socket=41, has_x32=True,
     ),
     "aarch64": Machine(
         code=0xC00000B7,
@@ -80,7 +85,7 @@ MACHINES = {
             142, 224, 225, 89, 116,
             170, 112, 58, 18, 262,
         ),
-        clone=220, unshare=97, ioctl=29, personality=92, socket=198,
+        clone=220, unshare=97, ioctl=29, fcntl=25, personality=92, socket=198,
     ),
 }  # fmt: skip
 
@@ -106,6 +111,7 @@ def _steps(machine: Machine) -> list[bytes]:
     steps += _call(machine.clone, 0, [_step(JUMP_ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse()])
     steps += _call(machine.unshare, 0, [_step(JUMP_ANY_BIT, NEW_NAMESPACES | NEW_TIME_NAMESPACE, 0, 1), _refuse()])
     steps += _call(machine.ioctl, 1, _refuse_values((TIOCSTI, TIOCLINUX)))
+    steps += _call(machine.fcntl, 1, _refuse_values(LEASES))
     steps += _call(machine.socket, 0, _refuse_values(SOCKETS))
     allowed = [step for one in PERSONALITIES for step in (_step(JUMP_EQUAL, one, 0, 1), _step(RETURN, ALLOW))]
     steps += _call(machine.personality, 0, [*allowed, _refuse()])

@@ -41,8 +41,6 @@ SHARED_MEMORY_BYTES = 1 << 30
 RUN_BYTES = 64 << 20
 
 TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-KERNEL_SETTINGS = ("sys", "acpi", "asound", "driver", "fs", "mtrr", "scsi", "sysrq-trigger")
-"""What is below /proc and belongs to the user root: it must not be written, also where root is who runs proctor."""
 TAKEN = ("/usr", "/etc", "/proc", "/dev", "/run", "/tmp", "/var", *(f"/{name}" for name in TOP))  # noqa: S108
 """Where no work directory can be without an image."""
 
@@ -137,13 +135,11 @@ def finish_image(root: int, settled: Settled, etc: str, *, resolves: bool) -> No
 
 
 def _kernel_tree() -> list[str]:
-    found = ["--proc", "/proc"]
-    for name in KERNEL_SETTINGS if os.getuid() == 0 else KERNEL_SETTINGS[:1]:
-        if os.path.exists(f"/proc/{name}"):
-            found += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    """Show /proc and /dev. What belongs to root in /proc is this machine's: root inside could change its modes, too."""
+    kept = ("--remount-ro", "/proc") if os.getuid() == 0 else ("--ro-bind", "/proc/sys", "/proc/sys")
     return [
-        *found, "--dev", "/dev",
-        "--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm",  # noqa: S108
+        "--proc", "/proc", *kept,
+        "--dev", "/dev", "--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm",  # noqa: S108
     ]  # fmt: skip
 
 

@@ -66,7 +66,7 @@ async def _take_archive(container: Container, path: str, use: Callable[[IO[bytes
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             response.close()  # which ends the reading
-            await asyncio.wait({work})
+            await shielded(asyncio.wait({work}), None)
             if not work.cancelled():
                 work.exception()
             raise
@@ -97,13 +97,17 @@ async def put_archive(container: Container, write: Callable[[IO[bytes]], None]) 
             pass
     finally:
         outgoing.nobody_reads = True
-        while not writing.done():
-            while not queue.empty():
-                queue.get_nowait()
-            await asyncio.wait({writing}, timeout=DRAIN_SECONDS)
+        await shielded(_drain(queue, writing), None)  # a thread that nobody waits for would never end
         failure = writing.exception()
         if failure is not None and not isinstance(failure, BrokenPipeError):
             raise failure  # what the engine says of an archive that breaks off tells less
+
+
+async def _drain(queue: asyncio.Queue[bytes | None], writing: asyncio.Future[None]) -> None:
+    while not writing.done():
+        while not queue.empty():
+            queue.get_nowait()
+        await asyncio.wait({writing}, timeout=DRAIN_SECONDS)
 
 
 class _Incoming(io.RawIOBase):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor.errors import Fault
-from proctor.model.attempt import Phase
 from proctor.model.environment import EnvironmentSpec
 from proctor.providers._docker_engine import CONFLICT, NOT_FOUND, Docker, engine_faults, status_of, words_of
 from proctor.providers._docker_inside import run_plainly
@@ -37,9 +36,14 @@ class ImageFacts:
 
 
 async def facts_of_image(docker: Docker, image: str) -> ImageFacts:
-    """Ask the engine for an image. Raises `Fault` (image.missing)."""
-    with engine_faults("image.missing", f"image {image}"):
-        config: dict[str, Any] = (await docker.images.inspect(image)).get("Config") or {}
+    """Ask the engine for an image. Raises `Fault` (image.missing; provider.open_failed where it does not answer)."""
+    with engine_faults("provider.open_failed", f"image {image} cannot be looked up"):
+        try:
+            config: dict[str, Any] = (await docker.images.inspect(image)).get("Config") or {}
+        except Exception as error:
+            if status_of(error) == NOT_FOUND:
+                raise Fault("image.missing", f"image {image}: {words_of(error)}") from error
+            raise
     return ImageFacts(user=config.get("User") or "", workdir=config.get("WorkingDir") or "")
 
 
@@ -52,11 +56,6 @@ def user_of(environment: EnvironmentSpec, facts: ImageFacts) -> str:
     """Return whom commands run as, `0` for root."""
     user = environment.user or facts.user
     return "0" if user in _ROOT else user
-
-
-def needs_network(environment: EnvironmentSpec) -> bool:
-    """Return whether a phase of the environment has the network of the engine."""
-    return any(environment.network_of(phase).mode == "full" for phase in (Phase.SETUP, Phase.AGENT, Phase.GRADE))
 
 
 def labels_of(labels: Mapping[str, str], sandbox: str) -> dict[str, str]:
@@ -76,6 +75,7 @@ def container_config(
     host: dict[str, Any] = {
         "NetworkMode": network,
         "SecurityOpt": ["no-new-privileges"],
+        "CapDrop": ["NET_RAW"],  # which could pretend to be another sandbox of the same network
         "PidsLimit": resources.processes or PROCESSES,
     }
     if resources.cpus is not None:

@@ -10,6 +10,7 @@ import socket
 import stat
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from proctor.errors import Fault, MissingPackage, describe
@@ -63,14 +64,23 @@ def _json(path: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
+@dataclass(slots=True)
+class _Client:
+    """A client of one event loop, and by how many it is in use."""
+
+    docker: Docker
+    users: int = 0
+
+
 class Engine:
-    """The engine of one provider object. Its client lives as long as somebody uses it, or `hold` asks for it."""
+    """The engine of one provider object. It has a client for each event loop that uses it.
+
+    A client lives as long as somebody uses it, or `hold` asks for it.
+    """
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address
-        self._client: Docker | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._users = 0
+        self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
         self._held = False
         self._is_podman: bool | None = None
 
@@ -100,20 +110,26 @@ class Engine:
     async def client(self) -> AsyncGenerator[Docker]:
         """Give a client of the running event loop. Raises `Fault` where the package or the engine is missing."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:  # a loop that has ended took its connections along
-            self._client, self._loop, self._users = connect(self.address), loop, 0
-        self._users += 1
+        if loop not in self._clients:
+            for ended in [one for one in self._clients if one.is_closed()]:
+                del self._clients[ended]  # it took its connections along
+            self._clients[loop] = _Client(connect(self.address))
+        client = self._clients[loop]
+        client.users += 1
         try:
-            yield self._client
+            yield client.docker
         finally:
-            self._users -= 1
+            client.users -= 1
             await self._close_if_unused()
 
     async def _close_if_unused(self) -> None:
-        if self._users == 0 and not self._held and self._client is not None:
-            client, self._client = self._client, None
-            await client.close()
-            await client.session.close()  # it is ours, so aiodocker leaves it open
+        """Close the client of the running event loop; only that loop can."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is not None and client.users == 0 and not self._held:
+            del self._clients[loop]
+            await client.docker.close()
+            await client.docker.session.close()  # it is ours, so aiodocker leaves it open
 
     async def unavailable(self) -> str | None:
         """Return in one line why no engine can be used, and what was tried; None where one answers."""

@@ -25,7 +25,7 @@ from proctor.providers._docker_output import End, Output
 from proctor.providers._docker_scripts import KILL, TERMINATE, command_words
 from proctor.runtime.process import SystemClock, shielded
 
-_NOT_STARTED = re.compile(r"^(OCI runtime|runc|crun|cannot exec)", re.IGNORECASE)
+_NOT_STARTED = re.compile(r"^(Error: )?(OCI runtime|runc|crun|cannot exec)", re.IGNORECASE)
 COMMAND_MARKER = "PROCTOR_COMMAND"
 KILL_SECONDS = 60.0
 """How long the engine may take to end a command before the container is restarted instead."""
@@ -153,7 +153,7 @@ class Running:
         said = (self._output.stdout.kept + self._output.stderr.kept)[:1000].decode("utf-8", "replace").strip()
         if NO_USER.search(said):
             raise ValueError(f"sandbox {self._name}: {said}")
-        if status in (126, 127, 255) and _NOT_STARTED.search(said):
+        if status in (125, 126, 127, 255) and _NOT_STARTED.search(said):
             raise Fault("provider.lost", f"sandbox {self._name} cannot start a command: {said}")
 
     async def _end(self, attending: asyncio.Task[None], grace_seconds: float) -> None:

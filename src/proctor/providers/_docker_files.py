@@ -28,7 +28,7 @@ from proctor.providers._docker_listing import (
     parse,
     requests,
 )
-from proctor.providers._tar_out import take_files, write_file
+from proctor.providers._tar_out import opened, take_files, write_file
 
 MOST_LINKS = 40
 LISTINGS = 3
@@ -92,7 +92,10 @@ async def _put(container: Container, path: str, produce: Callable[[IO[bytes]], N
 async def read(container: Container, path: str) -> bytes:
     """Return the bytes of a regular file, links followed inside the container; raises `OSError` for anything else."""
     for _ in range(MOST_LINKS):
-        found = await take_archive(container, path, _first_file)
+        try:
+            found = await take_archive(container, path, _first_file)
+        except tarfile.ReadError as error:  # it became shorter meanwhile
+            raise OSError(errno.EIO, f"cannot be read whole: {error}", path) from error
         if isinstance(found, bytes):
             return found
         if stat.S_ISDIR(found[0]):
@@ -105,7 +108,7 @@ async def read(container: Container, path: str) -> bytes:
 
 def _first_file(reader: IO[bytes]) -> bytes | tuple[int, str]:
     """Return the content of the one file in an archive, or what else is there: its kind, and where a link leads."""
-    with tarfile.open(fileobj=reader, mode="r|", errors="surrogateescape") as archive:
+    with opened(reader) as archive:
         member = archive.next()
         content = archive.extractfile(member) if member is not None and member.isreg() else None
         if content is not None:
@@ -165,7 +168,7 @@ def _take_one(target: str, name: str, most_bytes: int, reader: IO[bytes]) -> set
 
 def _take_single(place: str, most_bytes: int, reader: IO[bytes]) -> LeftOut | None:
     """Write the only file of an archive to a place; None where it is no file."""
-    with tarfile.open(fileobj=reader, mode="r|", errors="surrogateescape") as archive:
+    with opened(reader) as archive:
         member = archive.next()
         content = archive.extractfile(member) if member is not None and member.isreg() else None
         if member is None or content is None:
@@ -174,8 +177,8 @@ def _take_single(place: str, most_bytes: int, reader: IO[bytes]) -> LeftOut | No
             return LeftOut(1, member.size)
         try:
             write_file(place, content, member.mode)
-        except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:
+        except (tarfile.ReadError, OSError) as error:  # it became shorter while the engine sent it, or has no name here
+            if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
                 raise
             return LeftOut(1, member.size)
         return LeftOut()
@@ -204,6 +207,7 @@ def _make_folders(target: str, names: Iterable[str]) -> None:
 
 async def _list(container: Container, path: str) -> Listing:
     """List a path by programs of the container, as root. Raises `FileNotFoundError`."""
+    reason: ListingChanged | None = None
     for _ in range(LISTINGS):
         code, printed = await run_plainly(container.docker, container.name, ["/bin/sh", "-c", LIST, "proctor", path])
         if code == MISSING:
@@ -212,6 +216,7 @@ async def _list(container: Container, path: str) -> Listing:
             raise FileNotFoundError(errno.ENOENT, "neither a file nor a directory", path)
         try:
             return parse(path, printed)
-        except (ListingChanged, ValueError):  # it is listed anew, a few times
-            continue
-    raise OSError(errno.EAGAIN, "cannot be listed: it changes all the time, or `find` and `stat` are missing", path)
+        except ListingChanged as error:  # it is listed anew, a few times
+            reason = error
+    why = f"cannot be listed ({reason}): it changes all the time, or has no usable `find` and `stat`"
+    raise OSError(errno.EAGAIN, why, path)

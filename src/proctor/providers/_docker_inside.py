@@ -82,6 +82,9 @@ async def restart(docker: Docker, name: str) -> None:
         except Exception as error:
             if status_of(error) != CONFLICT:  # it has ended
                 raise
-        async with asyncio.timeout(RESTART_SECONDS):
-            await container.wait()
+        try:
+            async with asyncio.timeout(RESTART_SECONDS):
+                await container.wait()
+        except TimeoutError as error:
+            raise Fault("provider.lost", f"sandbox {name} does not end within {RESTART_SECONDS:g} s") from error
         await container.start()

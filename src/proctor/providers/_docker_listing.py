@@ -12,6 +12,8 @@ from proctor.plugins.api import LeftOut
 HOLE_BYTES = 1 << 30
 """A file with more than this in holes does not come: engines send holes as zeros, which takes for ever."""
 BLOCK_BYTES = 512
+MOST_ENTRIES = 1_000_000
+"""So many directories and files are downloaded at most; each takes memory here."""
 
 LIST = r"""
 exec 2>/dev/null
@@ -33,6 +35,8 @@ find . -type f -exec stat -c '%s %b' {} +
 """Prints the directories and files below $1, each in a record of its own, then size and blocks of each file."""
 
 MISSING, NO_FILE = 44, 45
+MOST_DIGITS = 19
+"""What the size of a file has at most."""
 
 
 class Entry(NamedTuple):
@@ -58,10 +62,14 @@ class ListingChanged(Exception):
 
 
 def parse(path: str, printed: bytes) -> Listing:
-    """Read what `LIST` prints. Raises `ListingChanged` where its parts do not belong together."""
+    """Read what `LIST` prints. Raises `ListingChanged` where its parts do not belong together.
+
+    Whoever is root in the container can have replaced the programs that print it: nothing of it is believed.
+    """
+    if printed.count(b"\0") > MOST_ENTRIES:
+        raise ListingChanged(f"it has more than {MOST_ENTRIES:,} directories and files")
     if printed.startswith(b"f "):
-        size, blocks = printed.split()[1:3]
-        return Listing(path, files=(_entry(posixpath.basename(path), size, blocks),), single=True)
+        return Listing(path, files=(_entry(posixpath.basename(path), printed[2:]),), single=True)
     # A path may contain line breaks, so the first record begins at "./" or ".", after the last break before a NUL.
     head, _, rest = printed.partition(b"\n")
     first, _, _ = rest.partition(b"\0")
@@ -77,17 +85,24 @@ def parse(path: str, printed: bytes) -> Listing:
     return Listing(
         root.decode("utf-8", "surrogateescape"),
         folders=tuple(_name(folder) for folder in folders.split(b"\0") if folder != b"."),
-        files=tuple(_entry(_name(name), *line.split()) for name, line in zip(names, lines, strict=True)),
+        files=tuple(_entry(_name(name), line) for name, line in zip(names, lines, strict=True)),
     )
 
 
 def _name(printed: bytes) -> str:
-    return printed.removeprefix(b"./").decode("utf-8", "surrogateescape")
+    """Return a name below the directory; raises `ListingChanged` for one that leads anywhere else."""
+    first, *parts = printed.split(b"/")
+    if first != b"." or not parts or any(part in (b"", b".", b"..") for part in parts):
+        raise ListingChanged("a name in it leads out of the directory")
+    return b"/".join(parts).decode("utf-8", "surrogateescape")
 
 
-def _entry(name: str, size: bytes, blocks: bytes) -> Entry:
-    size_bytes = int(size)
-    return Entry(name, size_bytes, has_holes=size_bytes - int(blocks) * BLOCK_BYTES > HOLE_BYTES)
+def _entry(name: str, printed: bytes) -> Entry:
+    numbers = printed.split()
+    if len(numbers) != 2 or not all(one.isdigit() and len(one) <= MOST_DIGITS for one in numbers):
+        raise ListingChanged("a size in it is no number")
+    size_bytes, blocks = map(int, numbers)
+    return Entry(name, size_bytes, has_holes=size_bytes - blocks * BLOCK_BYTES > HOLE_BYTES)
 
 
 def _order(entry: Entry) -> list[tuple[int, str]]:

@@ -9,6 +9,8 @@ from proctor.plugins.api import OnOutput
 from proctor.runtime.process import HeadTail
 
 STREAMS = {1: "stdout", 2: "stderr"}
+SIGNALS = 128
+"""What a shell adds to the number of a signal."""
 
 
 class End(NamedTuple):
@@ -25,7 +27,7 @@ class End(NamedTuple):
     @property
     def signal(self) -> int | None:
         """What ended it, or None where it returned."""
-        return self.status - 128 if self.by_signal else None
+        return self.status - SIGNALS if self.by_signal else None
 
 
 class _Stream:
@@ -45,7 +47,8 @@ class _Stream:
         data = self._held + data
         self._held = b""
         if found := self._trailer.search(data):
-            self.end = End(int(found[1]), found[2] == b"signalled")
+            status = min(int(found[1]), 255)  # the command can write such a word itself, with any number
+            self.end = End(status, found[2] == b"signalled" and status > SIGNALS)
             return data[: found.start()]
         begin = data.rfind(b"\x1e", max(0, len(data) - len(self._prefix) - 16))
         if begin >= 0:

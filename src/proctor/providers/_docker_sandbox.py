@@ -20,11 +20,13 @@ from proctor.providers._docker_container import KEPT
 from proctor.providers._docker_engine import Docker, Engine
 from proctor.providers._docker_exec import Call, Running
 from proctor.providers._docker_inside import engine_faults_of_container, run_plainly
-from proctor.providers._docker_network import ContainerNetwork, namespace_of
+from proctor.providers._docker_network import ContainerNetwork
 from proctor.providers._docker_scripts import KILL_EVERYTHING, MARK, RESET
-from proctor.runtime.process import GRACE_SECONDS, NO_LIMITS, check_numbers
+from proctor.runtime.process import GRACE_SECONDS, NO_LIMITS, check_numbers, shielded
 
 SIGKILL = 9
+RENEW_SECONDS = 60.0
+"""How long the network of a container that had to be restarted may take to be as it was."""
 _OUT_OF_MEMORY = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """Where the kernel counts what it ended for want of memory, in both versions of control groups."""
 
@@ -109,11 +111,14 @@ class DockerSandbox:
         )
         if not call.words:
             raise ValueError("a command needs at least one word")
+        _check_text(*call.words, call.directory, call.user, *call.env, *call.env.values())
         async with self._use() as docker:
             running = Running(docker, self.id, call, keep_bytes=keep_bytes, on_output=on_output)
-            result = await running.result(timeout_seconds, self._grace_seconds)
-            if running.restarted and self._network is not None:
-                await self._network.renew(docker)
+            try:
+                result = await running.result(timeout_seconds, self._grace_seconds)
+            finally:  # also where the call was cancelled: others follow it
+                if running.restarted and self._network is not None:
+                    await shielded(self._network.renew(docker), RENEW_SECONDS)
             if self._place.memory_is_limited and SIGKILL in (result.signal, (result.exit_code or 0) - 128):
                 result = replace(result, out_of_memory=await self._ran_out_of_memory(docker))
         return result
@@ -128,6 +133,8 @@ class DockerSandbox:
         return Container(docker, self.id, reads_patterns=self._place.is_podman)
 
     def _path(self, path: str) -> str:
+        if "\0" in path:
+            raise ValueError("a path cannot have a null character in it")
         return posixpath.normpath(posixpath.join(self.workdir, path))
 
     async def write(self, path: str, content: bytes | str) -> None:
@@ -165,11 +172,6 @@ class DockerSandbox:
         async with self._use() as docker:
             await self._network.apply(docker, network)
 
-    async def network_namespace(self) -> str:
-        """Return the network namespace of the container, as a path of the machine that the engine runs on."""
-        async with self._use() as docker:
-            return await namespace_of(docker, self.id)
-
     async def snapshot(self) -> str:
         """Keep the file system of the container as an image, and return its name."""
         tag = os.urandom(6).hex()
@@ -181,9 +183,9 @@ class DockerSandbox:
     async def keep(self) -> None:
         """Give the container another name, by which it is known as kept; what runs in it goes on."""
         async with self._use() as docker, self._disposing:
-            self._disposed = self._removed = True
             with engine_faults_of_container(self.id):
                 await docker.containers.container(self.id).rename(KEPT + self.id.removeprefix("proctor-"))
+            self._disposed = self._removed = True  # not before: what could not be kept is disposed of
             if self._network is not None:
                 await self._network.close()
 
@@ -214,3 +216,12 @@ class DockerSandbox:
             async with self._engine.client() as docker:
                 await self._remove(docker)
             self._removed = True
+
+
+def _check_text(*texts: str) -> None:
+    """Raise `ValueError` for what no engine passes on as it is: it would run something else, or nothing."""
+    for text in texts:
+        if "\0" in text:
+            raise ValueError("a command cannot have a null character in it")
+        if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
+            raise ValueError("a command of a container can have no bytes in it that are not UTF-8")

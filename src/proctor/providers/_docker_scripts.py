@@ -43,11 +43,11 @@ remembered in S: the variables of a process cannot be read while it becomes anot
 
 _KILL_ALL = r"""
 stopped=' ' rounds=0 ended=0
-while rounds=$((rounds + 1)); [ $rounds -le 1000 ]; do
+while rounds=$((rounds + 1)); [ $rounds -le 200 ]; do
     scan
     if [ "$F" = ' ' ]; then
-        ended=$((ended + 1))
-        if [ -z "$Z" ] || [ $ended -gt 500 ]; then break; else continue; fi
+        ended=$((ended + 1)) rounds=$((rounds - 1))
+        if [ -z "$Z" ] || [ $ended -gt 2000 ]; then break; else continue; fi
     fi
     fresh=
     for p in $F; do case "$stopped" in *" $p "*) ;; *) fresh="$fresh $p" ;; esac; done
@@ -121,7 +121,11 @@ fi
 said=$(/bin/sh -c "$inner" proctor "$@" 2>&1)
 [ -n "$watch" ] && kill -9 $watch 2> /dev/null
 [ -n "$said" ] || said='killed=137'
-case "$said" in =*) how=returned ;; *) how=signalled ;; esac
+case "$said" in
+    =*) how=returned ;;
+    *=[0-9]*) how=signalled ;;
+    *) printf '%s\n' "$said" >&9; said='=126' how=returned ;;
+esac
 printf '\036proctor:%s:%s:%s\036' "$T" "${{said##*=}}" "$how" >&8
 printf '\036proctor:%s:%s:%s\036' "$T" "${{said##*=}}" "$how" >&9
 """
@@ -148,6 +152,7 @@ echo "$u $g"
 
 MARK = r"""
 set -e
+exec 2>&1
 umask 077
 [ ! -L "$1" ] && [ -d "$1" ]
 rm -rf /.proctor/mark
@@ -156,6 +161,7 @@ cp -a -- "$1" /.proctor/mark
 """
 RESET = r"""
 set -e
+exec 2>&1
 [ -d /.proctor/mark ] && [ ! -L /.proctor/mark ]
 [ ! -L "$1" ] && [ -d "$1" ]
 cd -- "$1"

@@ -23,7 +23,7 @@ def secure_mount_points(upper: str, lower: Sequence[str], names: Sequence[str] =
         for layer in (upper, *lower):
             try:
                 found = os.lstat(f"{layer}/{name}")
-            except FileNotFoundError:
+            except FileNotFoundError:  # it may be in a lower one
                 continue
             if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:  # a whiteout: below it nothing is seen
                 break

@@ -14,9 +14,14 @@ import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 CHUNK_BYTES = 1024 * 1024
+MOST_HEADER_BYTES = 1024 * 1024
+"""How long the name and the attributes of a member may be: they are read into memory."""
+_LONG_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
 _UNWRITABLE = (errno.ENAMETOOLONG, errno.EILSEQ)
 
 
@@ -28,15 +33,29 @@ class Taken:
     left: dict[str, int] = field(default_factory=dict[str, int])
 
 
+class _Member(tarfile.TarInfo):
+    def _proc_member(self, archive: Any) -> Any:
+        """Read what belongs to a header; tarfile would take any size for true."""
+        if self.type == tarfile.GNUTYPE_SPARSE or (self.type in _LONG_HEADERS and self.size > MOST_HEADER_BYTES):
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes is longer than it may be")
+        return super()._proc_member(archive)  # type: ignore[misc] # not in the stubs
+
+
+def opened(archive: IO[bytes]) -> tarfile.TarFile:
+    """Return an archive that is read as it comes. Raises `tarfile.ReadError` for what is no archive."""
+    return tarfile.open(fileobj=archive, mode="r|", errors="surrogateescape", bufsize=CHUNK_BYTES, tarinfo=_Member)
+
+
 def take_files(archive: IO[bytes], target: str, wanted: Mapping[str, int], *, prefix: str = "") -> Taken:
     """Write the members that are in `wanted` (relative name: the most bytes that it may have) below `target`.
 
     The first part of each member's name is left out, as engines put the name of what was asked for there; `prefix`
-    comes in its place. A file that has more bytes than it may is removed again, and counted as left. Raises
-    `tarfile.TarError` for what is no archive, `OSError` for what cannot be written.
+    comes in its place. A file that has more bytes than it may is not written, and counted as left. So is what comes
+    after the place where the archive breaks off: engines end it where a file becomes shorter while they send it.
+    Raises `OSError` for what cannot be written.
     """
     taken = Taken()
-    with tarfile.open(fileobj=archive, mode="r|", errors="surrogateescape", bufsize=CHUNK_BYTES) as members:
+    with suppress(tarfile.ReadError), opened(archive) as members:
         for member in members:
             members.members.clear()  # type: ignore[attr-defined] # it would remember every one of them
             name = _relative(member.name, prefix)

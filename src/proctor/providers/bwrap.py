@@ -170,7 +170,9 @@ class BwrapProvider:
         options = [*_bwrap_tree.options(folder, settled, etc, interactive=True), "--die-with-parent", "--seccomp", "9"]
         shell = ("/bin/sh", "-c", 'mkdir -p "$1"; cd "$1"; exec /bin/sh', "sh", settled.workdir)
         words = shlex.join([_bwrap_program.best(), *options, "--", *shell])
-        return ("env", f"PROCTOR_SANDBOX={sandbox}", "sh", "-c", f"exec 9<{shlex.quote(filtered)}; exec {words}")
+        # Without the variables of this machine: programs inside can read those that their first process began with.
+        clean = f"env -i PROCTOR_SANDBOX={sandbox}"
+        return ("sh", "-c", f"exec 9<{shlex.quote(filtered)}; exec {clean} {words}")
 
     async def finalize(self) -> None:
         """Remove the folder of all sandboxes if none is left."""

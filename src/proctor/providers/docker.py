@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -116,25 +116,28 @@ class DockerProvider:
         async with self._engine.client() as docker:
             if environment.compose is not None:
                 return await self._open_services(docker, environment, sandbox, labels)
+            name = self._images_of(docker).name_of(environment)
+            image = name, await self._facts_of(docker, name)
             try:
-                return await self._open_container(docker, environment, sandbox, labels)
-            except BaseException:
-                await shielded(containers.remove_container(docker, sandbox), REMOVE_SECONDS)
+                owned = containers.labels_of(labels, sandbox)
+                return await self._open_container(docker, environment, sandbox, image, owned)
+            except BaseException as error:
+                await _removed(containers.remove_container(docker, sandbox), error)
                 raise
 
     async def _open_container(
-        self, docker: Docker, environment: EnvironmentSpec, sandbox: str, labels: Mapping[str, str]
-    ) -> DockerSandbox:
-        image = self._images_of(docker).name_of(environment)
-        facts = await self._facts_of(docker, image)
+        self, docker: Docker, environment: EnvironmentSpec, sandbox: str,
+        image: tuple[str, containers.ImageFacts], labels: Mapping[str, str],
+    ) -> DockerSandbox:  # fmt: skip
+        name, facts = image
         workdir, user = containers.workdir_of(environment, facts), containers.user_of(environment, facts)
         default = "podman" if await self._engine.is_podman() else "bridge"
         config = containers.container_config(
-            environment, image, containers.labels_of(labels, sandbox),
+            environment, name, labels,
             workdir=workdir if user == "0" else "/",
             network=ContainerNetwork.mode_at_start(environment, default),
         )  # fmt: skip
-        with engine_faults("provider.open_failed", f"no container could be made of image {image}"):
+        with engine_faults("provider.open_failed", f"no container could be made of image {name}"):
             # A request that is cut off may be carried out all the same, after the removal that follows.
             await shielded(docker.containers.create(config, name=sandbox), CREATE_SECONDS)
             await docker.containers.container(sandbox).start()
@@ -161,8 +164,8 @@ class DockerProvider:
             facts = containers.ImageFacts(user=config.get("User") or "", workdir=config.get("WorkingDir") or "")
             workdir, user = containers.workdir_of(environment, facts), containers.user_of(environment, facts)
             owner = await containers.own_directory(docker, sandbox, workdir, user)
-        except BaseException:
-            await shielded(services.remove(sandbox), REMOVE_SECONDS)
+        except BaseException as error:
+            await _removed(services.remove(sandbox), error)
             raise
 
         async def remove(docker: Docker) -> None:
@@ -229,3 +232,11 @@ class DockerProvider:
     async def finalize(self) -> None:
         """Close the connections."""
         await self._engine.release()
+
+
+async def _removed(removal: Coroutine[Any, Any, None], error: BaseException) -> None:
+    """Remove what was not opened to the end; `error` says why it was not, and matters more than what fails here."""
+    try:
+        await shielded(removal, REMOVE_SECONDS)
+    except (Fault, TimeoutError) as failure:
+        error.add_note(f"what was made of the sandbox could not be removed: {failure}")

@@ -52,6 +52,8 @@ def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
         os.chdir(request["cwd"])
         if request["inside"] is not None:
             doing = "confine the command"
+            if os.fstat(0).st_rdev:  # /dev/null of this machine, whose mode could be changed by it
+                os.dup2(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC), 0)
             _joining.drop_privileges(request["inside"]["filter"])
         doing = f"run {os.fsdecode(request['argv'][0])!r}"
         run_program(request["argv"], request["env"])

@@ -6,12 +6,21 @@ import asyncio
 import os
 from contextlib import ExitStack
 
+MFD_EXEC = 0x10
+"""The file may be run as a program."""
 
-def file_with(content: bytes, closing: ExitStack) -> int:
+
+def file_with(content: bytes, closing: ExitStack, flags: int = 0) -> int:
     """Return the descriptor of a file in memory that is read from its beginning."""
-    descriptor = os.memfd_create("proctor-sandbox")
+    flags |= os.MFD_CLOEXEC
+    try:
+        descriptor = os.memfd_create("proctor-sandbox", flags | MFD_EXEC)
+    except OSError:  # the kernel is older than this flag, and lets every such file be run
+        descriptor = os.memfd_create("proctor-sandbox", flags)
     closing.callback(os.close, descriptor)
-    os.write(descriptor, content)
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 

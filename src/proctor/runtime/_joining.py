@@ -30,6 +30,11 @@ CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
 ORDER = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
 """In which they are entered: the file system last, since what leads to the others is found by ours."""
 
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+"""Devices of this machine that every sandbox has: root inside could change their modes."""
+MOUNT_SETATTR, READ_ONLY = 442, 1
+HERE = -100
+
 NOT_JOINED = 75
 """How a supervisor ends where the namespaces were gone before the command could enter them."""
 NOT_BOUNDED = 76
@@ -120,6 +125,8 @@ def _enter(namespaces: list[int], told: int) -> bool:
         _killing.write_text("/proc/self/oom_score_adj", _killing.OOM_SCORE)
         _killing.prctl(PR_SET_DUMPABLE, 0)
         if all(call("setns", place, 0) == 0 for place in namespaces):
+            if os.getuid() == 0:
+                protect_devices()
             flags = CLONE_PARENT | int(signals.SIGCHLD)
             child = call("syscall", CLONE_NUMBERS[os.uname().machine], flags, 0, 0, 0, 0)
             if child == 0:
@@ -128,6 +135,13 @@ def _enter(namespaces: list[int], told: int) -> bool:
         os._exit(0)
     except BaseException:
         os._exit(1)  # that nothing was told says it all
+
+
+def protect_devices() -> None:
+    """Make the places of devices read-only, as bubblewrap cannot; they are written to all the same."""
+    attributes = READ_ONLY.to_bytes(8, "little") + bytes(24)
+    for name in DEVICES:
+        call("syscall", MOUNT_SETATTR, HERE, b"/dev/%b" % name.encode(), 0, attributes, len(attributes))
 
 
 def drop_privileges(program: bytes) -> None:

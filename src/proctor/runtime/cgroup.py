@@ -6,14 +6,10 @@ where controllers are handed down), and the `pids` and `memory` hierarchies of v
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from proctor.errors import Fault
 from proctor.runtime import _killing
 
 PREFIX = "proctor-"
@@ -123,39 +119,6 @@ def _old_settings(controller: str, limit: float) -> list[tuple[str, str]]:
     if controller == "memory":
         return [("memory.limit_in_bytes", str(limit)), ("memory.memsw.limit_in_bytes", str(limit))]
     return [("pids.max", str(limit))]
-
-
-OPTIONAL_SETTINGS = {"memory.swap.max", "memory.memsw.limit_in_bytes"}
-"""What kernels without accounting of swap do not have."""
-
-
-def make_groups(plan: GroupPlan) -> None:
-    """Make groups with their limits, all or none; raises `OSError`."""
-    made: list[str] = []
-    try:
-        for directory, settings in plan:
-            os.mkdir(directory)
-            made.append(directory)
-            for name, value in settings:
-                if not _killing.write_text(f"{directory}/{name}", value) and name not in OPTIONAL_SETTINGS:
-                    raise OSError(errno.EIO, f"the kernel does not take `{value}` as {name} of", directory)
-    except OSError:
-        for directory in made:
-            _killing.remove_group(directory)
-        raise
-
-
-async def remove_all(directories: Sequence[str]) -> None:
-    """Kill what is in groups of sandboxes and below, and remove them; raises `Fault` for one that stays."""
-    for directory in directories:
-        for _ in range(_killing.KILL_ROUNDS):
-            if _killing.remove_groups(directory):
-                break
-            for folder in (directory, *(entry.path for entry in os.scandir(directory) if entry.is_dir())):
-                _killing.kill_group(folder)
-            await asyncio.sleep(_killing.ROUND_MILLISECONDS / 1000)
-        else:
-            raise Fault("dispose.failed", f"control group {directory} could not be removed: something runs in it")
 
 
 NO_CGROUPS = CgroupRoots()

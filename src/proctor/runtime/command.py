@@ -17,6 +17,8 @@ from typing import Any
 from proctor.errors import Fault, describe
 from proctor.plugins.api import ExecResult, OnOutput
 from proctor.runtime import _killing, lineage
+from proctor.runtime._descriptors import file_with
+from proctor.runtime._sealed import sealed
 from proctor.runtime.command_request import Request
 from proctor.runtime.execution_time import TimeLimit
 from proctor.runtime.output import HeadTail, InputPipe, OutputPipe
@@ -113,22 +115,24 @@ class Command:
             theirs.callback(os.close, reading if we_write else writing)
             return reading, writing
 
-        request_file = _file_with(encoded)
-        theirs.callback(os.close, request_file)
+        request_file = file_with(encoded, theirs)
         self._socket, far_end = socket.socketpair()
         undo.callback(self._socket.close)
         theirs.callback(far_end.close)
         self._socket.setblocking(False)
         outputs = [pipe() for _ in self._streams]
         stdin_end, feed = (subprocess.DEVNULL, None) if stdin is None else pipe(we_write=True)
+        interpreter = base_interpreter()
+        executable, libraries = sealed(interpreter) if self._request.inside else (interpreter, None)
         self._process = subprocess.Popen(
-            [base_interpreter(), "-I", "-S", "-c", _START, _FOLDER, str(request_file), str(far_end.fileno())],
+            [interpreter, "-I", "-S", "-c", _START, _FOLDER, str(request_file), str(far_end.fileno())],
             stdin=stdin_end,
             stdout=outputs[0][1],
             stderr=outputs[1][1],
             pass_fds=(request_file, far_end.fileno()),
             start_new_session=True,
-            env=dict(environment),
+            executable=executable,
+            env={**environment, **(libraries or {})},
             cwd="/",
         )
         undo.callback(self._abandon)
@@ -319,16 +323,3 @@ class Command:
         if status < 0:
             return f"supervisor was killed by signal {-status}"
         return f"supervisor ended with status {status} before the command did"
-
-
-def _file_with(content: bytes) -> int:
-    """Return the descriptor of a file in memory."""
-    descriptor = os.memfd_create("proctor-request")
-    try:
-        left = memoryview(content)
-        while left:
-            left = left[os.write(descriptor, left) :]
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor

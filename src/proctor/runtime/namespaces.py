@@ -1,9 +1,9 @@
 """The namespaces of one sandbox: started when somebody needs them, entered by its commands, ended at one stroke.
 
-A program (bubblewrap) makes them and sets up what is to be seen of the file system; then a shell inside waits for the
-end of its standard input, which we hold. The first process inside reaps what loses its parent. When it is killed, the
-kernel kills all others: nothing outlives it. It ends when proctor does, by kill -9 too, since the program asks the
-kernel for that, and since the pipe that we hold is closed then.
+A program (bubblewrap) makes them and sets up what is to be seen of the file system; then a small program of ours inside
+waits for the end of its standard input, which we hold. The first process inside reaps what loses its parent. When it is
+killed, the kernel kills all others: nothing outlives it. It ends when proctor does, by kill -9 too, since the program
+asks the kernel for that, and since the pipe that we hold is closed then.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
-import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -22,17 +20,19 @@ from proctor.errors import Fault, describe
 from proctor.runtime import _killing, lineage
 from proctor.runtime._descriptors import file_with as _file_with
 from proctor.runtime._descriptors import readable as _readable
+from proctor.runtime._holder import holder
+from proctor.runtime._live import END_SECONDS, reap, reap_orphan
+from proctor.runtime._live import Live as _Live
+from proctor.runtime._sealed import sealed
+from proctor.runtime.cgroup import GroupPlan
+from proctor.runtime.group_files import put_in_groups
 from proctor.runtime.shield import shielded
 
-END_SECONDS = 20.0
-"""How long the kernel may take to end everything."""
 VANISH_SECONDS = 2.0
 """How long a first process that cannot be looked at any more is given to be gone."""
 INFO_BYTES = 65536
 MARKER = "PROCTOR_SANDBOX"
 """The variable in the program's environment that names the sandbox."""
-HOLDER = ("/bin/sh", "-c", "echo; read x")
-"""Says that everything is set up, and waits for the end of its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +44,10 @@ class Launch:
     options: Sequence[str]
     filter: bytes
     """The filter of system calls for what it starts itself."""
+    groups: GroupPlan
+    """The control groups for what runs inside without being a command: programs there can make it do what they want."""
     finish: Callable[[int], None] | None = None
     """What is to be done, in a thread, with the root of the started file system before anybody uses it."""
-
-
-class _Live:
-    """Namespaces that were started: the program outside, and the first process inside."""
-
-    def __init__(self, program: subprocess.Popen[bytes], info: Mapping[str, int], hold: int) -> None:
-        self.program = program
-        self.hold = hold
-        """Our end of the pipe that keeps them alive."""
-        self.init = info["child-pid"]
-        self.pidfd = os.pidfd_open(self.init)
-        numbers = [f"{kind.removesuffix('-namespace')}={info[kind]}" for kind in info if kind.endswith("-namespace")]
-        self.line = f"{self.init} {' '.join(numbers)}\n".encode()
-
-    def alive(self) -> bool:
-        """Say whether the first process inside has not ended."""
-        poller = select.poll()
-        poller.register(self.pidfd, select.POLLIN)
-        return not poller.poll(0)
-
-    def open(self, name: str, flags: int) -> int:
-        """Open what is below the first process's directory in /proc; raises `OSError`."""
-        opened = os.open(f"/proc/{self.init}/{name}", flags | os.O_CLOEXEC)
-        if not self.alive():  # its number may be another's by now
-            os.close(opened)
-            raise ProcessLookupError(3, "the namespaces are gone")
-        return opened
-
-    async def end(self) -> None:
-        """Kill everything inside and wait until it is gone; raises `Fault` when it stays."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        if not await _readable(self.pidfd, END_SECONDS):
-            raise Fault("provider.lost", f"process {self.init} and what is in its namespaces could not be killed")
-        await _reap(self.program)
-        _reap_orphan(self.init)
-        for descriptor in (self.pidfd, self.hold):
-            os.close(descriptor)
 
 
 class Namespaces:
@@ -116,7 +80,7 @@ class Namespaces:
             try:
                 return live.open(name, flags)
             except OSError:  # ended this moment by something inside: they are started anew once they are gone
-                await _readable(live.pidfd, VANISH_SECONDS)
+                await asyncio.wait({live.ended}, timeout=VANISH_SECONDS)
         raise Fault("provider.lost", "the namespaces of the sandbox vanish as soon as they are started")
 
     async def end(self) -> None:
@@ -166,6 +130,8 @@ class Namespaces:
         launch = self._launch()
         options = _file_with(b"\0".join(map(os.fsencode, launch.options)) + b"\0", theirs)
         filtered, errors = _file_with(launch.filter, theirs), _file_with(b"", theirs)
+        held = _file_with(holder(), theirs)
+        executable, libraries = sealed(launch.program)
         (info, info_end), (ready, ready_end), (holding, hold) = os.pipe(), os.pipe(), os.pipe()
         for descriptor in (info, ready):
             theirs.callback(os.close, descriptor)
@@ -174,13 +140,14 @@ class Namespaces:
             program = subprocess.Popen(  # noqa: ASYNC220 - to start it takes a moment; what comes then is waited for
                 [
                     launch.program, "--args", str(options), "--seccomp", str(filtered), "--info-fd", str(info_end),
-                    "--die-with-parent", "--", *HOLDER,
+                    "--die-with-parent", "--", f"/proc/self/fd/{held}",
                 ],
                 stdin=holding,
                 stdout=ready_end,
                 stderr=errors,
-                pass_fds=(options, filtered, info_end),
-                env=self._environment,
+                pass_fds=(options, filtered, info_end, held),
+                executable=executable,
+                env={**self._environment, **libraries},
                 cwd="/",
                 start_new_session=True,
             )  # fmt: skip
@@ -190,57 +157,39 @@ class Namespaces:
         try:
             if await _readable(ready, None) and os.read(ready, 1):
                 live = _Live(program, json.loads(os.read(info, INFO_BYTES)), hold)
-                if launch.finish is not None:
-                    await _finish(live, launch.finish)
+                try:
+                    put_in_groups(launch.groups, {live.init, *live.inside()})
+                    if launch.finish is not None:
+                        await _finish(live, launch.finish)
+                except BaseException:
+                    live.close()
+                    raise
                 return live
         except BaseException:
             program.kill()
             await shielded(self._kill_remains(program, info), None)
             raise
-        await _reap(program)
+        await reap(program)
         said = os.pread(errors, 2000, 0).decode("utf-8", "replace").strip()
         raise Fault("provider.open_failed", f"bubblewrap cannot make the sandbox: {said or 'it gave no reason'}")
 
     async def _kill_remains(self, program: subprocess.Popen[bytes], info: int) -> None:
         """Kill what a start left that was cut off: the first process inside may not yet end with the program."""
-        await _reap(program)
+        await reap(program)
         marker = f"{MARKER}={self._environment[MARKER]}".encode()
         await lineage.kill_remains([], lambda: _killing.living(_killing.marked(marker)))
         os.set_blocking(info, False)
         with suppress(BlockingIOError):
             if found := os.read(info, INFO_BYTES):
-                _reap_orphan(json.loads(found)["child-pid"])
+                reap_orphan(json.loads(found)["child-pid"])
 
 
 async def _finish(live: _Live, finish: Callable[[int], None]) -> None:
+    root = live.open("root", os.O_PATH | os.O_DIRECTORY)
     try:
-        root = live.open("root", os.O_PATH | os.O_DIRECTORY)
-        try:
-            await shielded(asyncio.to_thread(finish, root), None)  # it has the descriptor until it ends
-        finally:
-            os.close(root)
-    except BaseException:
-        os.close(live.pidfd)  # the program is ended by whoever started it
-        raise
-
-
-async def _reap(program: subprocess.Popen[bytes]) -> None:
-    """Wait for the program, which ends when what is inside has ended; one that does not is killed."""
-    if program.poll() is None:
-        pidfd = os.pidfd_open(program.pid)
-        try:
-            if not await _readable(pidfd, END_SECONDS):
-                program.kill()
-                await _readable(pidfd, END_SECONDS)
-        finally:
-            os.close(pidfd)
-    program.wait()
-
-
-def _reap_orphan(pid: int) -> None:
-    """Reap the first process inside where it became our child, because the program ended first."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+        await shielded(asyncio.to_thread(finish, root), None)  # it has the descriptor until it ends
+    finally:
+        os.close(root)
 
 
 __all__ = ["Launch", "Namespaces"]

@@ -25,12 +25,11 @@ from proctor.runtime.cgroup import (
     GroupPlan,
     find_roots,
     find_sandbox_roots,
-    make_groups,
-    remove_all,
 )
 from proctor.runtime.clock import Clock, SystemClock
 from proctor.runtime.command import Command, Stop, base_interpreter
 from proctor.runtime.command_request import Inside, Request
+from proctor.runtime.group_files import make_groups, remove_all
 from proctor.runtime.namespaces import Launch, Namespaces
 from proctor.runtime.output import HeadTail
 from proctor.runtime.shield import shielded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from proctor.authoring.environment_fields import EnvironmentConfig
 from proctor.authoring.environment_values import host, is_path, memory_bytes
@@ -198,3 +199,9 @@ def test_any_other_image_is_a_name(name: str) -> None:
 def test_what_an_environment_cannot_say_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises((ValueError, UsageError)):
         EnvironmentConfig.model_validate(fields)
+
+
+@pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"A\0": "x"}, {"A": "x\0"}])
+def test_what_no_variable_can_be_called_or_hold_is_refused(env: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="must have n"):
+        EnvironmentConfig.model_validate({"env": env})

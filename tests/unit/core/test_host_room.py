@@ -113,6 +113,6 @@ def test_what_tasks_declare_is_over_what_their_experiment_says() -> None:
         Task("b", Component("text"), environment=EnvironmentSpec(resources=Resources(2.0))),
         Task("c", Component("text"), environment=EnvironmentSpec(env={"A": "1"})),
     ]
-    assert declared_by(tasks, own) == ((1.0, 2.0, 1.0), (GIB, 0, GIB))
+    assert declared_by(tasks, own) == ((1.0, 2.0, 1.0), (GIB, GIB, GIB)), "resources are put together"
     assert declared_by(tasks, EnvironmentSpec()) == ((0.0, 2.0, 0.0), ())
     assert declared_by(tasks[:1], EnvironmentSpec()) == ((), ())
