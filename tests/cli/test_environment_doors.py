@@ -254,6 +254,18 @@ def test_a_task_in_python_declares_its_own_with_the_same_fields(proctor: Proctor
     assert named.provider == ABLE
 
 
+def test_an_image_may_be_named_by_each_task_alone(proctor: Proctor, tmp_path: Path) -> None:
+    images = "@task(environment={'image': 'alpine'})\nasync def one(t): ...\n"
+    write(tmp_path / "evals/naps.py", f"from proctor import task\n{images}")
+    needing = ("plan", "evals", "chat", "mock/echo", "--env", "plugins_provider:Imaged")
+    assert proctor(*needing).code == 0
+    write(tmp_path / "evals/more.py", "from proctor import task\n@task\nasync def bare(t): ...\n")
+    ended = proctor(*needing)
+    assert ended.code == 2
+    assert "of task `more/bare`: provider plugins_provider:Imaged needs an image: set `image`, `build` or" in ended.err
+    assert proctor(*needing, "--set", "environment.image=debian").code == 0
+
+
 @pytest.mark.parametrize(
     ("declared", "says"),
     [

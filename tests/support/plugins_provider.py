@@ -68,3 +68,10 @@ class Away(Able):
 
     name = "plugins_provider:Away"
     remote = True
+
+
+class Imaged(Able):
+    """Makes nothing without an image."""
+
+    name = "plugins_provider:Imaged"
+    capabilities = Capabilities(image=True, needs_image=True)

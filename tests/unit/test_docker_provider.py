@@ -17,6 +17,7 @@ import pytest
 from proctor.errors import Fault
 from proctor.model.environment import EnvironmentSpec, Network, Resources
 from proctor.plugins.api import ExecResult
+from proctor.plugins.capabilities import refusals
 from proctor.providers._docker_engine import addresses
 from proctor.providers._docker_inside import restart
 from proctor.providers._docker_sandbox import DockerSandbox
@@ -336,7 +337,7 @@ def test_the_context_of_docker_names_the_engine(tmp_path: Path, monkeypatch: pyt
 
 def test_environments_that_it_cannot_make_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = DockerProvider("unix:///none.sock")
-    assert "needs an image" in (provider.refuse(EnvironmentSpec(provider="docker")) or "")
+    assert "needs an image" in " ".join(refusals(provider, EnvironmentSpec(provider="docker")))
     assert "takes images by name" in (provider.refuse(replace(PLAIN, image="./image.tar")) or "")
     assert provider.refuse(PLAIN) is None
     assert "allow" not in DockerProvider("tcp://example.org:2375").capabilities.networks

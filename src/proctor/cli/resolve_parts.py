@@ -88,7 +88,7 @@ def make_provider(
         with making(Kind.PROVIDER, name, environment.env):
             provider: Provider = make_one()
             check_made(Kind.PROVIDER, name, provider)
-            refused = refusals(provider, environment, graded_in_place=graded_in_place)
+            refused = refusals(provider, environment, graded_in_place=graded_in_place, whole=False)
         if refused:
             hidden = Redactor([*secrets_in(environment.env)]).text("; ".join(refused))
             raise UsageError(

@@ -25,13 +25,17 @@ UNNAMED_PROVIDER = EnvironmentSpec().provider
 def check_environments(
     provider: Provider, tasks: Sequence[Task], own: EnvironmentSpec, *, graded_in_place: bool = False
 ) -> None:
-    """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they declare.
+    """Raise one `UsageError` that lists every reason why tasks cannot have the environments that they are worked on in.
 
     `own` is the environment of their experiment, and `graded_in_place` as for `refusals`.
     """
     refused: dict[str, list[str]] = {}
+    found: dict[int, str | None] = {}  # many tasks share one object, or have none, which is looked at once
     for task in tasks:
-        if task.environment is not None and (why := _refused(provider, task, own, graded_in_place)):
+        key = id(task.environment)
+        if key not in found:
+            found[key] = _refused(provider, task, own, graded_in_place)
+        if (why := found[key]) is not None:
             refused.setdefault(why, []).append(task.id)
     if not refused:
         return
@@ -39,7 +43,7 @@ def check_environments(
     what = lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
     raise UsageError(
         f"provider `{provider.name}` cannot make the environment of {what}",
-        hint="change `environment` of the task, or take another provider: `--env PROVIDER`",
+        hint="change `environment` of the task or the experiment, or take another provider: `--env PROVIDER`",
     )
 
 

@@ -23,16 +23,21 @@ _NEEDS: tuple[tuple[str, Callable[[EnvironmentSpec], object], Callable[[Capabili
 """What is said, what an environment asks for (None is nothing), and whether a provider can do it."""
 
 
-def refusals(provider: Provider, environment: EnvironmentSpec, *, graded_in_place: bool = False) -> list[str]:
+def refusals(
+    provider: Provider, environment: EnvironmentSpec, *, graded_in_place: bool = False, whole: bool = True
+) -> list[str]:
     """Return every reason why a provider cannot make such an environment; none where it can.
 
-    `graded_in_place` says that the sandbox of the agent is that of grading as well (grading mode reuse).
+    `graded_in_place` says that the sandbox of the agent is that of grading as well (grading mode reuse). What is not
+    `whole` is what an experiment says, and its tasks may say the rest: an image that is missing is no reason then.
     """
     can = provider.capabilities
     found = [
         say.format(asked) for say, ask, able in _NEEDS if (asked := ask(environment)) is not None and not able(can)
     ]
     found += _network_refusals(can, environment, graded_in_place)
+    if whole and can.needs_image and (environment.image, environment.build, environment.compose) == (None, None, None):
+        found.append("needs an image: set `image`, `build` or `compose` in the environment")
     lines = [f"provider {provider.name} {one}" for one in found]
     lines += _proxy_refusals(environment)
     own = provider.refuse(environment)

@@ -18,6 +18,8 @@ class Capabilities:
     """What a provider can do. What an environment asks for and no capability covers is refused at planning."""
 
     image: bool = False
+    needs_image: bool = False
+    """Whether it can make nothing without an image, a Dockerfile or a compose file."""
     build: bool = False
     """Images from a Dockerfile."""
     compose: bool = False

@@ -62,7 +62,7 @@ class DockerProvider:
         """What it can do; allow-lists of hosts only where the engine is on this machine and proctor is root."""
         allow = self._engine.is_local and allow_lists_work() is None
         return Capabilities(
-            image=True, build=True, compose=True,
+            image=True, needs_image=True, build=True, compose=True,
             networks=frozenset({"full", "none", "allow"} if allow else {"full", "none"}),
             switches_network=True, cpus=True, memory=True, processes=True, user=True, workdir=True,
             reuse=True, snapshot=True, keep=True,
@@ -74,8 +74,6 @@ class DockerProvider:
 
         if environment.compose is not None:
             return _docker_compose.refuse_compose(environment)
-        if environment.image is None and environment.build is None:
-            return "provider docker needs an image: set `image`, `build` or `compose` in the environment"
         policies = [environment.network_of(phase) for phase in Phase]
         refused = (_egress.refusal(policy) for policy in policies if policy.mode == "allow")
         return _docker_images.refuse_image(environment) or next((one for one in refused if one), None)
