@@ -27,7 +27,6 @@ from pathlib import Path
 
 IMAGE = "proctor-test"
 BUSYBOX = Path("/bin/busybox")
-BRIDGE, BRIDGE_ADDRESS = "proctor-t0", "10.213.77.1/24"
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
@@ -125,7 +124,7 @@ class Engine:
     def start(self) -> dict[str, str]:
         """Start it; return its address, or the reason why it cannot be used."""
         program = {"docker": "dockerd", "podman": "podman"}[self.name]
-        needed = [one for one in (program, "runc") if shutil.which(one) is None]
+        needed = [one for one in (program, "runc", "iptables") if shutil.which(one) is None]
         if os.geteuid() != 0:
             return {"reason": f"{self.name} is started for tests by root only"}
         if needed or not has_static_busybox():
@@ -159,13 +158,11 @@ class Engine:
                 "--time=0",
                 address,
             ]
-        # A bridge of our own, and no rule of the machine's firewall is touched.
-        subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], capture_output=True, check=False)
-        subprocess.run(["ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "set", BRIDGE, "up"], capture_output=True, check=False)
+        # In a network namespace of its own: the firewall of the machine is not touched, and does not matter.
         return [
+            "unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh",
             "dockerd", "--data-root", f"{own}/data", "--exec-root", f"{own}/exec", "--pidfile", f"{own}/docker.pid",
-            "-H", address, "--bridge", BRIDGE, "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+            "-H", address,
         ]  # fmt: skip
 
     def _wait(self) -> None:
@@ -194,8 +191,6 @@ class Engine:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        if self.name == "docker":
-            subprocess.run(["ip", "link", "delete", BRIDGE], capture_output=True, check=False)
 
 
 def unmount_below(folder: Path) -> None:
