@@ -6,6 +6,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+WALL_DIGITS = 6
+"""A moment that a live display had more exactly than the journal would make their sums differ."""
+
 
 class Clock(Protocol):
     """Where time comes from: durations by `monotonic`, stamps by `wall`."""
@@ -15,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def wall(self) -> float:
-        """Return seconds since the epoch."""
+        """Return seconds since the epoch, to the microsecond: as a journal keeps them, so that sums are the same."""
         ...
 
 
@@ -34,8 +37,8 @@ class SystemClock:
         return time.monotonic()
 
     def wall(self) -> float:
-        """Return seconds since the epoch."""
-        return self._epoch + time.monotonic()
+        """Return seconds since the epoch, to the microsecond."""
+        return round(self._epoch + time.monotonic(), WALL_DIGITS)
 
 
 def utc(wall: float) -> datetime:

@@ -81,7 +81,7 @@ class Publisher:
         """Journal one event of a run."""
         if self.error is not None:
             return  # nothing is shown that is not kept
-        at = round(self._clock.wall(), 6)  # as the journal keeps it: whoever folds its events gets the same sums
+        at = self._clock.wall()
         try:
             self._runs[experiment].append(event, at)
         except StoreError as error:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from proctor.model.attempt import Grade, GradingMode
 from proctor.model.spec import Component, Task
 from proctor.plugins.api import AttemptContext, Collected, GradeContext, Message, Session, Turn
+from proctor.runtime.clock import WALL_DIGITS
 from proctor.testing.actions import Action, nothing
 
 
@@ -34,8 +35,8 @@ class FakeClock:
         return self._now
 
     def wall(self) -> float:
-        """Return seconds since the epoch."""
-        return self._wall + self._now
+        """Return seconds since the epoch, to the microsecond."""
+        return round(self._wall + self._now, WALL_DIGITS)
 
     def advance(self, seconds: float) -> None:
         """Move the clock forward."""

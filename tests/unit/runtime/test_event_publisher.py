@@ -6,6 +6,7 @@ import asyncio
 import random
 
 from proctor.model.events import Event, Interrupted
+from proctor.runtime.clock import SystemClock
 from proctor.runtime.publisher import Publisher, Shown
 from proctor.store.codec import seconds_of, stamp
 from proctor.testing.fakes import FakeClock
@@ -45,3 +46,10 @@ def test_what_is_shown_has_the_moments_that_the_journal_keeps() -> None:
     asyncio.run(publish())
     assert len(shown) == 200
     assert [(event, at) for _, event, at in shown] == [(event, seconds_of(at)) for event, at in sink.kept]
+
+
+def test_every_moment_of_the_clock_is_one_that_the_journal_keeps() -> None:
+    """Also those of events that are journaled before there is a publisher, such as the start of a run."""
+    clock = SystemClock()
+    moments = [clock.wall() for _ in range(1000)]
+    assert moments == [seconds_of(stamp(at)) for at in moments]
