@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from proctor.model.environment import EnvironmentSpec
-from proctor.providers.docker import DockerProvider
+from proctor.providers.docker.provider import DockerProvider
 
 COMMAND = ["true"]
 Cycle = Callable[[], Awaitable[None]]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from proctor.model.environment import EnvironmentSpec, Network
 from proctor.plugins.api import Provider
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
 from proctor.providers.local import LocalProvider
 
 COMMAND = ["true"]

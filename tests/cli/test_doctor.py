@@ -16,7 +16,8 @@ from program import Ended
 
 from proctor.cli import doctor_engines, doctor_machine, sandbox_providers
 from proctor.cli.doctor_machine import cgroup_limits, credentials, disk_space, extras, open_files
-from proctor.providers import _bwrap_program, _docker_engine
+from proctor.providers.bwrap import program as bwrap_program
+from proctor.providers.docker import engine as docker_engine
 from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots
 
 Proctor = Callable[..., Ended]
@@ -189,7 +190,7 @@ def test_engines_are_looked_for_where_provider_docker_looks(monkeypatch: pytest.
         monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        assert doctor_engines.engine_sockets(environ) == _docker_engine.addresses()
+        assert doctor_engines.engine_sockets(environ) == docker_engine.addresses()
 
 
 @pytest.mark.parametrize(
@@ -235,12 +236,12 @@ def test_programs_are_found_with_their_versions(tmp_path: Path, monkeypatch: pyt
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    _bwrap_program.candidates.cache_clear()
-    monkeypatch.setattr(_bwrap_program, "chosen", [])
+    bwrap_program.candidates.cache_clear()
+    monkeypatch.setattr(bwrap_program, "chosen", [])
     try:
         found = doctor_engines.programs()
     finally:
-        _bwrap_program.candidates.cache_clear()
+        bwrap_program.candidates.cache_clear()
     own = [one for one in found if str(tmp_path) in one["path"]]
     assert {one["program"]: one["version"] for one in own} == {"podman": "4.3.1", "docker": None, "bwrap": "0.8.0"}
     assert len([one for one in found if one["program"] == "bwrap" and one["used"]]) == 1

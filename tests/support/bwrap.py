@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
 
 
 @cache

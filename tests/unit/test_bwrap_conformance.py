@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proctor.model.environment import EnvironmentSpec, Network
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
 from proctor.testing.conformance import ProviderCheck, check_provider
 from support.bwrap import needs_bwrap
 

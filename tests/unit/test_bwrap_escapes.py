@@ -13,9 +13,9 @@ import pytest
 
 from proctor.model.environment import EnvironmentSpec, Network, Resources
 from proctor.plugins.api import ExecResult
-from proctor.providers._bwrap_program import best
-from proctor.providers._bwrap_sandbox import BwrapSandbox
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.program import best
+from proctor.providers.bwrap.provider import BwrapProvider
+from proctor.providers.bwrap.sandbox import BwrapSandbox
 from proctor.runtime.cgroup import find_sandbox_roots
 from proctor.runtime.process import base_interpreter
 from support.bwrap import needs_bwrap

@@ -15,9 +15,9 @@ import pytest
 
 from proctor.errors import Fault
 from proctor.model.environment import EnvironmentSpec, Network
-from proctor.providers._bwrap_sandbox import BwrapSandbox
-from proctor.providers._root_fs import digest_of, prepare
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
+from proctor.providers.bwrap.sandbox import BwrapSandbox
+from proctor.providers.rootfs.images import digest_of, prepare
 from proctor.testing.conformance import ProviderCheck, check_provider
 from support.bwrap import needs_bwrap
 

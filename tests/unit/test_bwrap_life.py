@@ -16,9 +16,10 @@ import pytest
 from proctor.errors import Fault
 from proctor.model.environment import EnvironmentSpec, Network
 from proctor.plugins.capabilities import refusals
-from proctor.providers import _bwrap_etc, _bwrap_sandbox
-from proctor.providers._bwrap_sandbox import BwrapSandbox
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap import etc as bwrap_etc
+from proctor.providers.bwrap import sandbox as bwrap_sandbox
+from proctor.providers.bwrap.provider import BwrapProvider
+from proctor.providers.bwrap.sandbox import BwrapSandbox
 from proctor.runtime import _live, namespaces
 from proctor.runtime.cgroup import NO_CGROUPS, find_sandbox_roots
 from proctor.runtime.command import Command
@@ -241,7 +242,7 @@ RUNNER = """
 import asyncio, sys
 from pathlib import Path
 from proctor.model.environment import EnvironmentSpec, Network
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
 
 async def main():
     provider = BwrapProvider(Path(sys.argv[1]))
@@ -278,10 +279,10 @@ def test_the_death_of_the_runner_ends_everything(tmp_path: Path) -> None:
 
 
 STEPS: list[tuple[Any, str]] = [
-    (_bwrap_etc, "make_etc"),
-    (_bwrap_sandbox, "make_groups"),
-    (_bwrap_sandbox._bwrap_tree, "settle"),
-    (_bwrap_sandbox._bwrap_tree, "options"),
+    (bwrap_etc, "make_etc"),
+    (bwrap_sandbox, "make_groups"),
+    (bwrap_sandbox.tree, "settle"),
+    (bwrap_sandbox.tree, "options"),
     (namespaces, "_file_with"),
     (namespaces.subprocess, "Popen"),
     (namespaces, "_readable"),

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from proctor.providers import _bwrap_program
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap import program as bwrap_program
+from proctor.providers.bwrap.provider import BwrapProvider
 from support.bwrap import needs_bwrap
 
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bwrap_program, "chosen", [])
+    monkeypatch.setattr(bwrap_program, "chosen", [])
 
 
 def program(path: Path, script: str) -> str:
@@ -24,7 +24,7 @@ def program(path: Path, script: str) -> str:
 
 
 def unavailable(monkeypatch: pytest.MonkeyPatch, base: Path, *programs: str) -> str | None:
-    monkeypatch.setattr(_bwrap_program, "candidates", lambda: programs)
+    monkeypatch.setattr(bwrap_program, "candidates", lambda: programs)
     return asyncio.run(BwrapProvider(base).unavailable())
 
 
@@ -45,7 +45,7 @@ def test_what_a_program_says_is_handed_on_with_a_remedy(monkeypatch: pytest.Monk
 def test_the_next_program_is_tried_and_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken, silent = program(tmp_path / "one", "exit 3"), program(tmp_path / "two", "exit 0")
     assert unavailable(monkeypatch, tmp_path / "base", broken, silent) is None
-    assert _bwrap_program.best() == silent
+    assert bwrap_program.best() == silent
 
 
 @pytest.mark.parametrize(("names", "says"), [((), "install the package `bubblewrap`"), (("gone",), "cannot be run")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proctor.model.environment import EnvironmentSpec, Network
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
 from support.bwrap import needs_bwrap
 
 BUSYBOX = shutil.which("busybox")

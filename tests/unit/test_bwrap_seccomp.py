@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from proctor.providers._bwrap_seccomp import ALLOW, KILL, MACHINES, REFUSE, program
+from proctor.providers.bwrap.seccomp import ALLOW, KILL, MACHINES, REFUSE, program
 
 EPERM, ENOSYS = REFUSE | 1, REFUSE | 38
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from proctor.model.environment import Compose, EnvironmentSpec, Network, Resources
-from proctor.providers import _docker_compose
-from proctor.providers._docker_compose import refuse_compose
-from proctor.providers._docker_compose_checks import health_conditions, problems
-from proctor.providers._docker_compose_file import builds, pulled, sandbox_file
+from proctor.providers.docker import compose as docker_compose
+from proctor.providers.docker.compose import refuse_compose
+from proctor.providers.docker.compose_checks import health_conditions, problems
+from proctor.providers.docker.compose_file import builds, pulled, sandbox_file
 
 
 def found(folder: Path, service: dict[str, Any], **rest: Any) -> list[str]:
@@ -118,7 +118,7 @@ def test_the_service_of_the_environment_has_to_be_there(tmp_path: Path) -> None:
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_docker_compose, "find_program", lambda: "docker-compose")
+    monkeypatch.setattr(docker_compose, "find_program", lambda: "docker-compose")
 
 
 def environment(file: Path, **more: Any) -> EnvironmentSpec:
@@ -161,7 +161,7 @@ def test_V3_what_services_cannot_enforce_of_a_network_is_refused(tmp_path: Path)
 
 
 def test_without_the_program_only_compose_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_docker_compose, "find_program", lambda: None)
+    monkeypatch.setattr(docker_compose, "find_program", lambda: None)
     assert "install the package" in (refuse_compose(environment(tmp_path / "compose.yaml")) or "")
     assert refuse_compose(EnvironmentSpec(image="a")) is None
 

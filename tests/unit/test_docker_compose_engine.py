@@ -18,10 +18,10 @@ import aiodocker
 from proctor.data.build_context import compose_digest
 from proctor.errors import Fault
 from proctor.model.environment import Compose, EnvironmentSpec, Network, Resources
-from proctor.providers._docker_compose import Services, refuse_compose
-from proctor.providers._docker_compose_program import find_program
-from proctor.providers._docker_compose_sweep import listed
-from proctor.providers._docker_images import Images
+from proctor.providers.docker.compose import Services, refuse_compose
+from proctor.providers.docker.compose_program import find_program
+from proctor.providers.docker.compose_sweep import listed
+from proctor.providers.docker.images import Images
 from support.engines import docker, podman
 
 pytestmark = pytest.mark.skipif(find_program() is None, reason="needs a compose program")

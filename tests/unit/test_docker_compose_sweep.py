@@ -16,11 +16,11 @@ from aiodocker import DockerError
 
 from proctor.errors import Fault
 from proctor.model.environment import Compose, EnvironmentSpec
-from proctor.providers import _docker_compose
-from proctor.providers._docker_compose import Services
-from proctor.providers._docker_compose_program import ComposeFailed
-from proctor.providers._docker_compose_sweep import reclaim_networks, remove_project
-from proctor.providers._docker_images import Images
+from proctor.providers.docker import compose as docker_compose
+from proctor.providers.docker.compose import Services
+from proctor.providers.docker.compose_program import ComposeFailed
+from proctor.providers.docker.compose_sweep import reclaim_networks, remove_project
+from proctor.providers.docker.images import Images
 
 
 class FakeDocker:
@@ -78,9 +78,9 @@ def test_117_only_old_networks_without_containers_are_taken_back() -> None:
 
 
 def test_removing_is_tried_again_and_says_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    from proctor.providers import _docker_compose_sweep
+    from proctor.providers.docker import compose_sweep as docker_compose_sweep
 
-    monkeypatch.setattr(_docker_compose_sweep, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(docker_compose_sweep, "_PAUSE_SECONDS", 0)
     docker = FakeDocker(n=network(""))
     docker.stuck = 2
     asyncio.run(remove_project(docker, "proctor-1"))
@@ -107,7 +107,7 @@ class Full:
 
 @pytest.mark.parametrize(("times", "comes_up"), [(0, True), (1, True), (3, True), (99, False)])
 def test_117_a_start_waits_for_a_free_network(monkeypatch: pytest.MonkeyPatch, times: int, comes_up: bool) -> None:
-    monkeypatch.setattr(_docker_compose, "ADDRESS_PAUSES_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(docker_compose, "ADDRESS_PAUSES_SECONDS", (0.0, 0.0, 0.0))
     docker = FakeDocker(old=network("2026-12-01T11:00:00Z"))
     services = Services(docker, Images(docker), None)
     program = services._program = Full(times)  # type: ignore[assignment]
@@ -129,7 +129,7 @@ def test_a_sandbox_needs_a_compose_file() -> None:
 
 
 def test_paths_of_files_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from proctor.providers._docker_compose_program import absolute
+    from proctor.providers.docker.compose_program import absolute
 
     monkeypatch.chdir(tmp_path)
     assert absolute("a/compose.yaml") == tmp_path / "a/compose.yaml"

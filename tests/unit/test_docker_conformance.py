@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proctor.model.environment import EnvironmentSpec
-from proctor.providers.docker import DockerProvider
+from proctor.providers.docker.provider import DockerProvider
 from proctor.testing.conformance import ProviderCheck, check_provider
 from support import engines
 

@@ -13,9 +13,10 @@ import pytest
 
 from proctor.errors import Fault
 from proctor.model.environment import EnvironmentSpec, Network
-from proctor.providers import _docker_engine, _docker_exec
-from proctor.providers._docker_engine import Engine
-from proctor.providers.docker import DockerProvider
+from proctor.providers.docker import engine as docker_engine
+from proctor.providers.docker import exec as docker_exec
+from proctor.providers.docker.engine import Engine
+from proctor.providers.docker.provider import DockerProvider
 from support import engines
 
 PLAIN = EnvironmentSpec(provider="docker", image=engines.IMAGE)
@@ -63,7 +64,7 @@ def test_V3_a_cancelled_call_that_forced_a_restart_leaves_the_network_as_it_was(
             call = asyncio.ensure_future(sandbox.exec("echo; sleep 300", on_output=lambda stream, data: begun.set()))
             await begun.wait()
             with monkeypatch.context() as patch:
-                patch.setattr(_docker_exec, "KILL", "exit 1")  # as where nothing can be started any more
+                patch.setattr(docker_exec, "KILL", "exit 1")  # as where nothing can be started any more
                 call.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await call
@@ -136,7 +137,7 @@ def test_each_event_loop_has_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch
         clients.append(FakeClient())
         return clients[-1]
 
-    monkeypatch.setattr(_docker_engine, "connect", connect)
+    monkeypatch.setattr(docker_engine, "connect", connect)
     engine = Engine("unix:///none.sock")
 
     async def briefly() -> None:

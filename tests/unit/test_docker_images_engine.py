@@ -16,7 +16,7 @@ import aiodocker
 from proctor.data.build_context import context_digest
 from proctor.errors import Fault
 from proctor.model.environment import Build, EnvironmentSpec
-from proctor.providers._docker_images import Images
+from proctor.providers.docker.images import Images
 from support.engines import IMAGE, docker, podman
 
 BASE = IMAGE
@@ -138,7 +138,7 @@ def test_a_context_that_changed_since_the_run_was_planned_is_not_built(engine: s
 def test_a_file_that_cannot_be_sent_whole_fails_the_build(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from proctor.providers import _docker_images
+    from proctor.providers.docker import images as docker_images
 
     folder = context(tmp_path / "context", "FROM scratch\nCOPY a /\n")
     (folder / "a").write_text("1234")
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_sent_whole_fails_the_build(
     def shortened(build: Build) -> None:
         (folder / "a").unlink()
 
-    monkeypatch.setattr(_docker_images, "check_context", shortened)
+    monkeypatch.setattr(docker_images, "check_context", shortened)
     with pytest.raises(Fault) as caught:
         run(engine, lambda images, _: images.prepare(environment, print))
     assert caught.value.code == "image.build_failed"
@@ -172,9 +172,9 @@ def test_a_cancelled_build_ends_and_leaves_no_container(engine: str, tmp_path: P
 
 
 def test_an_image_that_nobody_has_is_missing(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from proctor.providers import _docker_images
+    from proctor.providers.docker import images as docker_images
 
-    monkeypatch.setattr(_docker_images, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(docker_images, "PAUSES_SECONDS", ())
     environment = EnvironmentSpec(image="127.0.0.1:1/nothing:1")
     with pytest.raises(Fault, match=r"127\.0\.0\.1:1/nothing:1") as caught:
         run(engine, lambda images, _: images.prepare(environment, print))

@@ -15,9 +15,9 @@ pytest.importorskip("aiodocker", reason="needs the extra docker")
 
 from proctor.errors import Fault
 from proctor.model.environment import Build, EnvironmentSpec
-from proctor.providers import _docker_images
-from proctor.providers._docker_images import Images, refuse_image
-from proctor.providers._docker_images_auth import parse_name, read_credentials
+from proctor.providers.docker import images as docker_images
+from proctor.providers.docker.images import Images, refuse_image
+from proctor.providers.docker.images_auth import parse_name, read_credentials
 from support.fake_engine import FakeEngine, streams
 
 HERE = {"Id": "sha256:1d", "RepoDigests": []}
@@ -29,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
     monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr(_docker_images, "PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(docker_images, "PAUSES_SECONDS", (0.0, 0.0))
 
 
 def run(engine: FakeEngine, folder: Path, work: Callable[[Images], Awaitable[Any]]) -> Any:

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.plugins.api import ExecLimits, LeftOut
-from proctor.providers import _docker_scripts as scripts
-from proctor.providers._docker_listing import LIST, Entry, ListingChanged, choose, parse, requests
-from proctor.providers._docker_output import Output
 from proctor.providers._tar_out import opened, take_files
+from proctor.providers.docker import scripts
+from proctor.providers.docker.listing import LIST, Entry, ListingChanged, choose, parse, requests
+from proctor.providers.docker.output import Output
 
 TOKEN = "0123456789abcdef"
 

@@ -18,10 +18,10 @@ from proctor.errors import Fault
 from proctor.model.environment import EnvironmentSpec, Network, Resources
 from proctor.plugins.api import ExecResult
 from proctor.plugins.capabilities import refusals
-from proctor.providers._docker_engine import addresses
-from proctor.providers._docker_inside import restart
-from proctor.providers._docker_sandbox import DockerSandbox
-from proctor.providers.docker import DockerProvider
+from proctor.providers.docker.engine import addresses
+from proctor.providers.docker.inside import restart
+from proctor.providers.docker.provider import DockerProvider
+from proctor.providers.docker.sandbox import DockerSandbox
 from support import engines
 
 PLAIN = EnvironmentSpec(provider="docker", image=engines.IMAGE)

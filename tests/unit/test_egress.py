@@ -19,8 +19,11 @@ import pytest
 
 from proctor.errors import Fault
 from proctor.model.environment import Network
-from proctor.providers import _egress, _egress_dial, _egress_listen, _egress_namespace
-from proctor.providers._egress import Egress
+from proctor.providers.egress import dial as egress_dial
+from proctor.providers.egress import listen as egress_listen
+from proctor.providers.egress import namespace as egress_namespace
+from proctor.providers.egress import proxy as egress
+from proctor.providers.egress.proxy import Egress
 from support.egress_spaces import NetSpace, net_space
 
 pytestmark = pytest.mark.integration
@@ -151,9 +154,9 @@ def test_V3_what_is_listed_is_reached_and_nothing_else(
     if way == "child":
 
         def refuse(*_: object) -> None:
-            raise _egress_listen.CannotEnter(errno.EPERM, "as a plain user")
+            raise egress_listen.CannotEnter(errno.EPERM, "as a plain user")
 
-        monkeypatch.setattr(_egress_namespace, "_in_thread", refuse)
+        monkeypatch.setattr(egress_namespace, "_in_thread", refuse)
 
     async def main() -> None:
         async with (
@@ -279,7 +282,7 @@ def test_V3_a_start_that_is_cancelled_leaves_nothing(
     space: NetSpace, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if way == "child":
-        monkeypatch.setattr(_egress_namespace, "_in_thread", _egress_namespace._in_child)
+        monkeypatch.setattr(egress_namespace, "_in_thread", egress_namespace._in_child)
 
     async def main() -> None:
         await (await Egress.start(space.fd, NONE)).close()
@@ -385,7 +388,7 @@ def test_V3_what_cannot_be_reached_is_502(space: NetSpace, monkeypatch: pytest.M
     def look_up(name: str, port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "not known")
 
-    monkeypatch.setattr(_egress_dial, "look_up", look_up)
+    monkeypatch.setattr(egress_dial, "look_up", look_up)
 
     async def main() -> None:
         async with serving(hello) as gone:
@@ -406,7 +409,7 @@ def test_V3_a_name_that_leads_to_this_machine_is_refused(space: NetSpace, monkey
         "meta.example": ["169.254.169.254"],
         "both.example": ["10.0.0.1", "127.0.0.1"],
     }
-    monkeypatch.setattr(_egress_dial, "look_up", lambda name, port: led_to[name])
+    monkeypatch.setattr(egress_dial, "look_up", lambda name, port: led_to[name])
 
     async def main() -> None:
         async with serving(hello) as port:
@@ -423,8 +426,8 @@ def test_V3_a_name_that_leads_to_this_machine_is_refused(space: NetSpace, monkey
 
 
 def test_V3_one_sandbox_has_only_so_many_connections(space: NetSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_egress, "MOST_CONNECTIONS", 2)
-    monkeypatch.setattr(_egress, "LEAST_CONNECTIONS", 2)
+    monkeypatch.setattr(egress, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(egress, "LEAST_CONNECTIONS", 2)
 
     async def main() -> None:
         async with (
@@ -524,8 +527,8 @@ def test_V3_a_port_that_is_taken_inside(space: NetSpace) -> None:
 def test_V3_what_is_refused_is_counted_and_logged_within_bounds(
     space: NetSpace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_egress, "MOST_NAMES", 3)
-    monkeypatch.setattr(_egress, "MOST_LINES", 2)
+    monkeypatch.setattr(egress, "MOST_NAMES", 3)
+    monkeypatch.setattr(egress, "MOST_LINES", 2)
     caplog.set_level("INFO", logger="proctor")
 
     async def main() -> None:
@@ -535,7 +538,7 @@ def test_V3_what_is_refused_is_counted_and_logged_within_bounds(
             assert egress.refused == {"h1.example:443": 2, "h2.example:443": 1, "h3.example:443": 1, "others": 2}
 
     asyncio.run(main())
-    lines = [one.getMessage() for one in caplog.records if one.name.endswith("_egress")]
+    lines = [one.getMessage() for one in caplog.records if one.name.endswith("egress.proxy")]
     assert [line.split()[4] for line in lines] == ["h1.example:443", "h2.example:443"]
     assert lines[1].endswith("; what else is refused is not logged")
 
@@ -548,7 +551,7 @@ def test_V3_a_name_that_is_still_looked_up_gains_nothing(space: NetSpace, monkey
         go_on.wait()
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(_egress_dial, "look_up", look_up)
+    monkeypatch.setattr(egress_dial, "look_up", look_up)
 
     async def main() -> None:
         got: list[bytes] = []

@@ -14,8 +14,8 @@ import pytest
 from proctor.model.environment import EnvironmentSpec, Network
 from proctor.plugins.capabilities import refusals
 from proctor.plugins.providers import Provider
-from proctor.providers._bwrap_sandbox import BwrapSandbox
-from proctor.providers.bwrap import BwrapProvider
+from proctor.providers.bwrap.provider import BwrapProvider
+from proctor.providers.bwrap.sandbox import BwrapSandbox
 from support.bwrap import needs_bwrap
 
 pytestmark = [needs_bwrap, pytest.mark.integration]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.providers._egress_http import BadRequest, answer, chunk_size, parse_request, parse_response
-from proctor.providers._egress_rules import Target
+from proctor.providers.egress.http import BadRequest, answer, chunk_size, parse_request, parse_response
+from proctor.providers.egress.rules import Target
 
 
 def head(*lines: str) -> bytes:

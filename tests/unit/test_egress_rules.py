@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proctor.model.environment import Network
-from proctor.providers._egress_addresses import Kind, kind_of
-from proctor.providers._egress_rules import (
+from proctor.providers.egress.addresses import Kind, kind_of
+from proctor.providers.egress.rules import (
     Policy,
     Target,
     parse_host,

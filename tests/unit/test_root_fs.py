@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proctor.errors import Fault
-from proctor.providers import _root_fs
-from proctor.providers._root_fs import ImageConfig, config_of, digest_of, prepare
-from proctor.providers._root_open import openat2_works
+from proctor.providers.rootfs import images as root_fs
+from proctor.providers.rootfs.images import ImageConfig, config_of, digest_of, prepare
+from proctor.providers.rootfs.open import openat2_works
 
 sys.path.append(str(Path(__file__).parent.parent / "support"))
 
@@ -296,7 +296,7 @@ def test_a_digest_is_remembered_while_the_file_is_the_same(tmp_path: Path, monke
     image.write_bytes(tar_of_files({"x": b"1"}))
     os.utime(image, (1, 1))
     first = digest_of(str(image))
-    monkeypatch.setattr(_root_fs, "_digest_of_tar", lambda path: pytest.fail("it was read again"))
+    monkeypatch.setattr(root_fs, "_digest_of_tar", lambda path: pytest.fail("it was read again"))
     assert digest_of(str(image)) == first
 
 
@@ -315,7 +315,7 @@ def test_V4_a_full_disk_leaves_nothing(tmp_path: Path, cache: Path, monkeypatch:
     def full(descriptor: int, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("proctor.providers._root_unpack.write_all", full)
+    monkeypatch.setattr("proctor.providers.rootfs.unpack.write_all", full)
     image = images.oci_archive(tmp_path / "image.tar", tar_of(SMALL))
     with pytest.raises(Fault, match="No space left on device") as caught:
         prepare(image, nothing)
@@ -395,7 +395,7 @@ def test_root_keeps_owners_and_modes(tmp_path: Path) -> None:
 
 
 def test_who_is_not_root_owns_all_of_it_and_can_remove_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.providers._root_unpack.is_root", lambda: False)
+    monkeypatch.setattr("proctor.providers.rootfs.unpack.is_root", lambda: False)
     image = tmp_path / "image.tar"
     image.write_bytes(tar_of([
         member("dir", type=tarfile.DIRTYPE, uid=7, mode=0o500), member("dir/file", b"x", uid=1234, mode=0o6555)

@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proctor.errors import Fault
-from proctor.providers import _root_region, _root_streams
-from proctor.providers._root_fs import prepare
-from proctor.providers._root_open import openat2_works
+from proctor.providers.rootfs import region as root_region
+from proctor.providers.rootfs import streams as root_streams
+from proctor.providers.rootfs.images import prepare
+from proctor.providers.rootfs.open import openat2_works
 
 sys.path.append(str(Path(__file__).parent.parent / "support"))
 
@@ -210,16 +211,16 @@ def refused(image: Path, cache: Path) -> str:
 def test_V5_a_small_archive_that_expands_without_end_is_stopped(  # case 172
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_root_streams, "SMALL_BYTES", 10 << 20)
+    monkeypatch.setattr(root_streams, "SMALL_BYTES", 10 << 20)
     written: list[int] = []
-    right = _root_streams.Expanded.read
+    right = root_streams.Expanded.read
 
     def count(self: Any, size: int) -> bytes:
         found = right(self, size)
         written.append(len(found))
         return found
 
-    monkeypatch.setattr(_root_streams.Expanded, "read", count)
+    monkeypatch.setattr(root_streams.Expanded, "read", count)
     (tmp_path / "image.tar").write_bytes(bomb(100 << 20))
     assert "more than 250 times its size" in refused(tmp_path / "image.tar", tmp_path / "cache")
     assert sum(written) < 50 << 20, "it was stopped on the way"
@@ -228,12 +229,12 @@ def test_V5_a_small_archive_that_expands_without_end_is_stopped(  # case 172
 def test_V5_bytes_are_limited_in_all_layers_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layers = [tar_of([member(f"f{number}", bytes(50_000))]) for number in range(4)]
     images.oci_archive(tmp_path / "image.tar", *layers)
-    monkeypatch.setattr(_root_region, "MAX_BYTES", 150_000)
+    monkeypatch.setattr(root_region, "MAX_BYTES", 150_000)
     assert "more than 150,000 bytes" in refused(tmp_path / "image.tar", tmp_path / "cache")
 
 
 def test_V5_files_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # case 172
-    monkeypatch.setattr(_root_region, "MAX_FILES", 1000)
+    monkeypatch.setattr(root_region, "MAX_FILES", 1000)
     (tmp_path / "image.tar").write_bytes(gzip.compress(tar_of([member(f"f{n}") for n in range(1001)])))
     assert "more than 1,000 files" in refused(tmp_path / "image.tar", tmp_path / "cache")
 
@@ -310,7 +311,7 @@ def test_V5_an_archive_in_an_archive_stays_one(tmp_path: Path) -> None:  # case 
 
 
 def test_V5_progress_is_said_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_root_region, "_SAY_EVERY_FILES", 100)
+    monkeypatch.setattr(root_region, "_SAY_EVERY_FILES", 100)
     (tmp_path / "image.tar").write_bytes(tar_of([member(f"f{n}") for n in range(1000)]))
     said: list[str] = []
     prepare(str(tmp_path / "image.tar"), said.append)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.providers._root_open import openat2_works
-from proctor.providers._root_places import make_places, secure_mount_points
+from proctor.providers.rootfs.open import openat2_works
+from proctor.providers.rootfs.places import make_places, secure_mount_points
 
 pytestmark = pytest.mark.skipif(not openat2_works(), reason="this kernel has no openat2")
 

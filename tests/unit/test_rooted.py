@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proctor.plugins.api import LeftOut
-from proctor.providers._root_open import make_in_root, open_below, open_in_root, openat2_works
 from proctor.providers._rooted import RootFiles, in_thread
+from proctor.providers.rootfs.open import make_in_root, open_below, open_in_root, openat2_works
 
 pytestmark = pytest.mark.skipif(not openat2_works(), reason="this kernel has no openat2")
 
@@ -282,7 +282,7 @@ def test_walking_below_follows_no_link_also_without_openat2(place: Place, monkey
     (place.work / "a/b").mkdir(parents=True)
     (place.work / "a/link").symlink_to(place.victim)
     for works in (True, False):
-        monkeypatch.setattr("proctor.providers._root_open.openat2_works", lambda works=works: works)
+        monkeypatch.setattr("proctor.providers.rootfs.open.openat2_works", lambda works=works: works)
         os.close(open_below(place.descriptor, ""))
         found = open_below(place.descriptor, "work/a/b")
         assert os.path.samestat(os.fstat(found), (place.work / "a/b").stat())

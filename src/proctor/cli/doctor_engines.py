@@ -115,10 +115,10 @@ def programs() -> list[dict[str, Any]]:
 
 def _bubblewraps() -> list[tuple[str, bool]]:
     """Return every bubblewrap, and whether provider `bwrap` uses it."""
-    from proctor.providers import _bwrap_program  # noqa: PLC0415 - only a doctor looks into a provider
+    from proctor.providers.bwrap import program as bwrap_program  # noqa: PLC0415 - only a doctor looks into a provider
 
-    paths = _bwrap_program.candidates()
-    return [(path, path == _bwrap_program.best()) for path in paths]
+    paths = bwrap_program.candidates()
+    return [(path, path == bwrap_program.best()) for path in paths]
 
 
 def _version(path: str) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from proctor.plugins.api import LeftOut
 from proctor.providers._copying import copy_file
 from proctor.providers._files import resolve
-from proctor.providers._root_open import made_by_the_kernel, open_below, path_of
+from proctor.providers.rootfs.open import made_by_the_kernel, open_below, path_of
 
 CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
 """What a tree brings about that changes while it is copied: what was to be copied is gone, or is something else."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 from proctor.plugins.api import LeftOut
 from proctor.providers import _copy_out
 from proctor.providers._copying import copy_folder_in, copy_over, require_regular, resolved
-from proctor.providers._root_open import made_by_the_kernel, make_in_root, open_in_root, path_of
+from proctor.providers.rootfs.open import made_by_the_kernel, make_in_root, open_in_root, path_of
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Provider `bwrap`: sandboxes made with bubblewrap."""

@@ -1,0 +1,1 @@
+"""Provider `docker`: containers of Docker and Podman."""

@@ -1,0 +1,1 @@
+"""Allow-lists of hosts: the proxy that is all that a sandbox reaches."""
