@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -129,8 +130,10 @@ class Running:
 
     async def _find_end(self) -> tuple[End | None, str | None]:
         """Return how it ended, or how it was lost, where its shell could not say."""
-        if self._output.end is not None:
-            return self._output.end, None
+        if (told := self._output.end) is not None:
+            if told.signal == signal.SIGKILL:  # whoever removes the container kills what runs in it first
+                await self._raise_if_gone()
+            return told, None
         assert self._exec is not None  # it has begun, or we would not be here
         with engine_faults_of_container(self._name):
             seen: dict[str, Any] = await self._exec.inspect()
@@ -140,13 +143,18 @@ class Running:
         if seen["Running"]:
             await shielded(self._kill(), None)
             return None, "the connection to the container engine broke"
-        # What ended it may be ending the container, of which the engine knows last: a live one can start something.
-        code, _ = await run_plainly(self._docker, self._name, ["/bin/sh", "-c", ":"])
-        if code != 0 and await is_gone(self._docker, self._name):
-            raise Fault("provider.lost", f"sandbox {self._name} ended while a command ran in it")
+        await self._raise_if_gone()
         status = int(seen["ExitCode"])
         self._raise_what_kept_it(status)
         return End(status, by_signal=status > 128), None
+
+    async def _raise_if_gone(self) -> None:
+        """Raise where what ended the command is ending the container, of which the engine knows last."""
+        code: int | None = None
+        with suppress(Fault):
+            code, _ = await run_plainly(self._docker, self._name, ["/bin/sh", "-c", ":"])  # a live one can start it
+        if code != 0 and await is_gone(self._docker, self._name):
+            raise Fault("provider.lost", f"sandbox {self._name} ended while a command ran in it")
 
     def _raise_what_kept_it(self, status: int) -> None:
         """Raise where it was not even started: the engine says so in the place of its output."""
