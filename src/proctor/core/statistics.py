@@ -1,0 +1,150 @@
+"""Statistics of scores: intervals and pass@k (spec 09 M2). Nothing is drawn by chance.
+
+Tasks are what was drawn; the attempts of one task are alike. So every interval treats a task as one cluster, and no
+number of attempts makes up for few tasks. What cannot be estimated is None, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NORMAL_QUANTILE = 1.959963984540054
+"""What a normal variable stays below with a probability of 0.975: every interval here is of 95 %."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval; both ends belong to it."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over `clusters` tasks with its standard error and 95 % interval; None where there are too few of them."""
+
+    mean: float
+    samples: int
+    clusters: int
+    error: float | None
+    interval: Interval | None
+
+
+# ------------------------------------------------------------------------------------------------------ distributions
+
+
+def student_cdf(t: float, df: int) -> float:
+    """Return the probability of Student's distribution up to `t`, with a whole number of degrees of freedom.
+
+    Closed forms: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
+    angle = math.atan(abs(t) / math.sqrt(df))
+    cosine_squared = math.cos(angle) ** 2
+    term = math.cos(angle) if df % 2 else 1.0
+    total = term if df > 1 else 0.0
+    for n in range(2 if df % 2 else 1, df - 1, 2):
+        term *= n / (n + 1) * cosine_squared
+        total += term
+    central = 2 / math.pi * (angle + math.sin(angle) * total) if df % 2 else math.sin(angle) * total
+    return 0.5 + math.copysign(central / 2, t)
+
+
+def student_quantile(df: int) -> float:
+    """Return what a variable of Student's distribution stays below with a probability of 0.975.
+
+    Beyond 1,000 degrees of freedom it is the normal distribution's, which differs by less than 0.2 %.
+    """
+    if df > 1000:
+        return NORMAL_QUANTILE
+    low = high = NORMAL_QUANTILE
+    while student_cdf(high, df) < 0.975:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_cdf(middle, df) < 0.975 else (low, middle)
+    return high
+
+
+def wilson(passed: int, total: int) -> Interval | None:
+    """Return the score interval of a share (Wilson 1927; method 3 of Newcombe 1998); None of nothing."""
+    if not total:
+        return None
+    z = NORMAL_QUANTILE
+    share, spread = passed / total, z * z / total
+    middle = (share + spread / 2) / (1 + spread)
+    reach = z * math.sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
+    return Interval(0.0 if passed == 0 else middle - reach, 1.0 if passed == total else middle + reach)
+
+
+# -------------------------------------------------------------------------------------------------------------- means
+
+
+def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
+    """Return the mean of scores in [0, 1], given task by task; None without any score.
+
+    Where every task has one score of 0 or 1, the interval is Wilson's. Otherwise it is Student's with the error of
+    tasks as clusters: sqrt(C / (C - 1) * sum((sum of the deviations of a task)^2)) / N, for N scores of C tasks (Miller
+    2024, "Adding error bars to evals", with the correction for few clusters). Where all scores are 0 or all are 1, that
+    would be no interval at all, and each task counts once for Wilson's.
+    """
+    tasks = [task for task in scores if task]
+    samples = sum(len(task) for task in tasks)
+    if not samples:
+        return None
+    clusters = len(tasks)
+    mean = math.fsum(score for task in tasks for score in task) / samples
+    deviations = math.fsum(math.fsum(score - mean for score in task) ** 2 for task in tasks)
+    error = math.sqrt(clusters / (clusters - 1) * deviations) / samples if clusters > 1 else None
+    interval: Interval | None = None
+    flat = {score for task in tasks for score in task}
+    if (flat <= {0.0, 1.0} and samples == clusters) or flat in ({0.0}, {1.0}):
+        interval = wilson(round(mean * clusters), clusters)
+    elif error:
+        reach = student_quantile(clusters - 1) * error
+        interval = Interval(max(0.0, mean - reach), min(1.0, mean + reach))
+    return Estimate(mean, samples, clusters, error, interval)
+
+
+def pass_at_k(attempts: int, passed: int, k: int) -> float | None:
+    """Return the chance that at least one of `k` attempts passes, from `passed` of `attempts`; None with fewer than k.
+
+    The unbiased estimator 1 - C(n - c, k) / C(n, k) of Chen and others 2021, "Evaluating large language models trained
+    on code". Raises `ValueError` for counts that are none.
+    """
+    _check_counts(attempts, passed, k)
+    return None if attempts < k else 1 - math.comb(attempts - passed, k) / math.comb(attempts, k)
+
+
+def pass_hat_k(attempts: int, passed: int, k: int) -> float | None:
+    """Return the chance that `k` attempts all pass, or None with fewer: C(c, k) / C(n, k) (Yao and others 2024).
+
+    Raises `ValueError` for counts that are none.
+    """
+    _check_counts(attempts, passed, k)
+    return None if attempts < k else math.comb(passed, k) / math.comb(attempts, k)
+
+
+def _check_counts(attempts: int, passed: int, k: int) -> None:
+    if not 0 <= passed <= attempts or k < 1:
+        raise ValueError(f"{passed} of {attempts} attempts and k = {k} are no counts")
+
+
+@dataclass(frozen=True, slots=True)
+class AtK:
+    """pass@k and pass^k over the tasks with at least k scored attempts; `left_out` tasks have fewer."""
+
+    k: int
+    at: Estimate | None
+    hat: Estimate | None
+    left_out: int
+
+
+def at_k(counts: Sequence[tuple[int, int]], k: int) -> AtK:
+    """Return both for tasks of which (scored, passed) attempts are given."""
+    enough = [(scored, passed) for scored, passed in counts if scored >= k]
+    at = [value for one in enough if (value := pass_at_k(*one, k)) is not None]
+    hat = [value for one in enough if (value := pass_hat_k(*one, k)) is not None]
+    return AtK(k, mean_of([[value] for value in at]), mean_of([[value] for value in hat]), len(counts) - len(enough))
