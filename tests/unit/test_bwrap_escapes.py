@@ -250,13 +250,34 @@ def test_a_fork_bomb_is_bounded_and_gone(tmp_path: Path) -> None:
 def test_nothing_inside_is_outside_of_the_limits(tmp_path: Path) -> None:
     """A debugger can make any process start others, also those that are there before the first command."""
 
+    def groups_inside(sandbox: BwrapSandbox) -> list[str]:
+        """Of each process, as this machine sees it: inside, paths begin at the group of the first one."""
+        live = sandbox._namespaces._live
+        assert live is not None
+        space, found = os.stat(f"/proc/{live.init}/ns/pid").st_ino, []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{pid}/ns/pid").st_ino == space:
+                    found.append(Path(f"/proc/{pid}/cgroup").read_text())
+            except OSError:  # it has ended
+                continue
+        return found
+
     async def body(sandbox: BwrapSandbox) -> None:
         for _ in range(2):
-            found = await sandbox.exec("for each in /proc/[0-9]*; do grep pids $each/cgroup || cat $each/cgroup; done")
-            lines = [line for line in found.out.splitlines() if ":pids:" in line or line.startswith("0:")]
-            assert len(lines) >= 3
-            assert all(sandbox.id in line for line in lines), found.out
+            begun = asyncio.Event()
+            running = asyncio.ensure_future(
+                sandbox.exec("sleep 3000 & echo; wait", on_output=lambda *_, begun=begun: begun.set())
+            )
+            await begun.wait()
+            found = groups_inside(sandbox)
+            assert len(found) >= 4, "the first process, the one that keeps it, the shell, and what that started"
+            for groups in found:
+                lines = [line for line in groups.splitlines() if ":pids:" in line or line.startswith("0:")]
+                assert lines
+                assert all(sandbox.id in line for line in lines), groups
             await sandbox.exec("kill -9 2; sleep 60")  # it is started again
+            await running
 
     use(tmp_path, body)
 

@@ -17,13 +17,22 @@ from typing import Any
 import pytest
 
 from proctor.plugins.api import ExecLimits, ExecResult
-from proctor.runtime import command as command_module
+from proctor.runtime import spawn, spawn_direct
 from proctor.runtime._killing import parents
 from proctor.runtime.cgroup import NO_CGROUPS, CgroupRoots, find_roots
 from proctor.runtime.process import Processes, find_processes
 
 HANG_SECONDS = 60
 ENV = {"PATH": os.path.dirname(getattr(sys, "_base_executable", sys.executable)) + ":/usr/bin:/bin"}
+
+
+@pytest.fixture(autouse=True, params=["forked", "started"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it holds for supervisors that a spawner forks, and for those that are programs of their own."""
+    if request.param == "started":
+        monkeypatch.setattr(spawn, "ATTEMPTS", 0)
+
+
 GROUPS = pytest.mark.parametrize("cgroups", [None, NO_CGROUPS], ids=["with control groups", "without"])
 
 
@@ -111,8 +120,13 @@ def test_a_daemon_lives_on_and_holds_nobody_until_kill(
     cgroups: CgroupRoots | None, subreaper: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not subreaper:
-        start = command_module._START.replace("; _sup", "; _supervisor._killing.prctl = lambda *a: False; _sup")
-        monkeypatch.setattr(command_module, "_START", start)
+        spawn.stop_all()
+        for module, name, start in ((spawn_direct, "START", "_supervisor"), (spawn, "_START", "_spawner")):
+            changed = getattr(module, name).replace(
+                f"; {start}", f"; {start}._killing.prctl = lambda *a: False; {start}"
+            )
+            assert changed != getattr(module, name)
+            monkeypatch.setattr(module, name, changed)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 
@@ -125,6 +139,7 @@ def test_a_daemon_lives_on_and_holds_nobody_until_kill(
         return result, await asyncio.to_thread(fifo.read_bytes)
 
     result, said = with_processes(use, cgroups)
+    spawn.stop_all()
     assert (result.exit_code, result.stdout) == (0, b"returned\n")
     assert said == b"alive\n"
 

@@ -238,6 +238,7 @@ def test_many_commands_at_once() -> None:
 
 def test_nothing_is_left_of_commands_that_ended() -> None:  # case 118
     async def use(processes: Processes) -> tuple[set[int], int]:
+        await processes.run(["true"], cwd="/", env=ENV)  # with it comes what stays: the spawner
         known, before = _children(), len(os.listdir("/proc/self/fd"))
         for _ in range(5):
             await processes.run(["true"], cwd="/", env=ENV)

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     import signal as signals
     from typing import Any
 
-    from proctor.runtime import _joining, _killing
+    from proctor.runtime import _bounding, _joining, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
+    import _bounding
     import _joining
     import _killing
 
@@ -29,7 +30,7 @@ IGNORED = (
 """What the command could end its supervisor with, by accident or not."""
 
 
-def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
+def become(request: dict[str, Any], groups: _bounding.Groups, gate: int, supervisor: int) -> None:
     """Turn this fresh child into the command; never returns. What cannot be run ends with 126 or 127, as in a shell.
 
     `supervisor` is its parent as the child sees it: 0 where that is outside of its namespace.
@@ -45,9 +46,10 @@ def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
         os.read(gate, 1)
         if os.getppid() != supervisor:
             os._exit(126)
+        groups.enter()
         if request["inside"] is None:
             _killing.write_text("/proc/self/oom_score_adj", _killing.OOM_SCORE)
-        set_limits(request)
+        _bounding.set_limits(request)
         doing = f"enter {os.fsdecode(request['cwd'])!r}"
         os.chdir(request["cwd"])
         if request["inside"] is not None:
@@ -61,35 +63,6 @@ def become(request: dict[str, Any], gate: int, supervisor: int) -> None:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
         os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
-
-
-def set_limits(request: dict[str, Any]) -> None:
-    """Set what the kernel holds for each process."""
-    import resource  # noqa: PLC0415 - only the child needs it
-
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, request["memory_bytes"])]
-    limits.append((resource.RLIMIT_FSIZE, request["file_bytes"]))
-    limits.append((_killing.RLIMIT_LOCKS, request["trace"]))  # handed down to all descendants, see `lineage.py`
-    if os.getuid() != 0 and request["processes"] is not None:
-        # It counts all processes of the user, this one included, and root is exempt: a second line only.
-        limits.append((resource.RLIMIT_NPROC, count_of_user() - 1 + request["processes"]))
-    for kind, value in limits:
-        if value is not None:
-            hard = resource.getrlimit(kind)[1]
-            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (bound, bound))
-
-
-def count_of_user() -> int:
-    """Return how many threads the user of this process runs."""
-    count = 0
-    for pid in _killing.parents():
-        try:
-            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
-                count += len(os.listdir(f"/proc/{pid}/task"))
-        except OSError:  # it has ended
-            continue
-    return count
 
 
 def run_program(argv: list[bytes], env: dict[bytes, bytes]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import signal as signals
     from typing import Any
 
-    from proctor.runtime import _killing
+    from proctor.runtime import _bounding, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
@@ -24,8 +24,9 @@ NS_GET_USERNS = 0xB701
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 24, 22, 38
 SECCOMP_MODE_FILTER = 2
 CAPABILITY_VERSION_3 = 0x20080522
-CLONE_PARENT = 0x8000
+CLONE_PARENT, CLONE_INTO_CGROUP = 0x8000, 1 << 33
 CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
+CLONE3 = 435
 
 ORDER = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
 """In which they are entered: the file system last, since what leads to the others is found by ours."""
@@ -41,13 +42,18 @@ NOT_BOUNDED = 76
 """How a supervisor ends whose command could not be put under the limits of its sandbox."""
 
 
+_functions: dict[str, int] = {}
+"""Where those are that were called; a fork finds them there too."""
+
+
 def call(name: str, *arguments: Any) -> int:
     """Call a function of the C library: numbers are C ints, bytes are pointers."""
     import _ctypes  # noqa: PLC0415 - half the cost of ctypes, and all that is needed; not every command needs it
 
-    program: Any = None  # means this program itself
-    function: int = _ctypes.dlsym(_ctypes.dlopen(program, 2), name)
-    return int(_ctypes.call_function(function, arguments))
+    if name not in _functions:
+        program: Any = None  # means this program itself
+        _functions[name] = _ctypes.dlsym(_ctypes.dlopen(program, 2), name)
+    return int(_ctypes.call_function(_functions[name], arguments))
 
 
 def wait_for_namespaces(inside: dict[str, Any] | None, socket: int) -> list[int]:
@@ -102,24 +108,43 @@ def _open_namespaces(line: bytes, network: bool) -> list[int]:
     return [owner, *opened.values(), *last]
 
 
-def fork_inside(namespaces: list[int]) -> int:
+def fork_inside(namespaces: list[int], groups: _bounding.Groups) -> int:
     """Fork a child in the namespaces: returns its process id, and 0 in the child; ends this process if it cannot."""
     reading, writing = os.pipe()
     joiner = os.fork()
-    if joiner == 0 and _enter(namespaces, writing):
+    if joiner == 0 and _enter(namespaces, groups, writing):
         return 0
     os.close(writing)
-    told = os.read(reading, 32)
+    told = os.read(reading, 32).split()
     os.close(reading)
     os.waitpid(joiner, 0)
     for place in namespaces:
         os.close(place)
-    if not told or int(told) < 0:
+    if not told or int(told[0]) < 0:
         os._exit(NOT_JOINED)
-    return int(told)
+    groups.born = int(told[1]) == 1
+    return int(told[0])
 
 
-def _enter(namespaces: list[int], told: int) -> bool:
+def fork_beside() -> int:
+    """Fork a child of our parent, not of this process: returns its process id, 0 in the child, -1 if it cannot."""
+    flags = CLONE_PARENT | int(signals.SIGCHLD)
+    return call("syscall", CLONE_NUMBERS[os.uname().machine], flags, 0, 0, 0, 0)
+
+
+def fork_into(group: int, *, beside: bool) -> int:
+    """Fork a child in a control group of version 2, a descriptor; of our parent where `beside`. Like `fork_beside`."""
+    flags = CLONE_INTO_CGROUP | (CLONE_PARENT if beside else 0)
+    signal = 0 if beside else int(signals.SIGCHLD)
+    numbers = (flags, 0, 0, 0, signal, 0, 0, 0, 0, 0, group)
+    arguments = b"".join(number.to_bytes(8, "little") for number in numbers)
+    try:
+        return call("syscall", CLONE3, arguments, len(arguments))
+    except (ImportError, AttributeError):  # this interpreter cannot call functions
+        return -1
+
+
+def _enter(namespaces: list[int], groups: _bounding.Groups, told: int) -> bool:
     """Enter the namespaces and fork there: returns True in the child, and never in the process in between."""
     try:
         _killing.write_text("/proc/self/oom_score_adj", _killing.OOM_SCORE)
@@ -127,11 +152,10 @@ def _enter(namespaces: list[int], told: int) -> bool:
         if all(call("setns", place, 0) == 0 for place in namespaces):
             if os.getuid() == 0:
                 protect_devices()
-            flags = CLONE_PARENT | int(signals.SIGCHLD)
-            child = call("syscall", CLONE_NUMBERS[os.uname().machine], flags, 0, 0, 0, 0)
+            child = groups.bear(beside=True)
             if child == 0:
                 return True
-            os.write(told, b"%d" % child)
+            os.write(told, b"%d %d" % (child, groups.born))
         os._exit(0)
     except BaseException:
         os._exit(1)  # that nothing was told says it all
@@ -150,7 +174,7 @@ def drop_privileges(program: bytes) -> None:
     import _struct  # noqa: PLC0415 - likewise
 
     for capability in range(64):
-        _killing.prctl(PR_CAPBSET_DROP, capability)  # those that the kernel does not know are none
+        call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)  # those that the kernel does not know are none
     if call("capset", _struct.pack("Ii", CAPABILITY_VERSION_3, 0), bytes(24)) != 0:
         raise OSError(1, "capabilities cannot be dropped")
     if not _killing.prctl(PR_SET_NO_NEW_PRIVS, 1):

@@ -6,24 +6,28 @@ import asyncio
 import os
 import select
 import signal
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 
 from proctor.errors import Fault
 from proctor.runtime import _killing, lineage
 from proctor.runtime._descriptors import readable
+from proctor.runtime.spawn_direct import Child
 
 END_SECONDS = 20.0
 """How long the kernel may take to end everything."""
 ORPHAN_SECONDS = 0.5
 """How often commands are looked for that lost their supervisor, and so became children of this process."""
 
+FLAGS, PENDING = 6, 28
+"""Where in /proc/PID/stat, after the name, the flags of a process are and the signals that it has not taken yet."""
+EXITING, KILL_BIT = 0x4, 1 << (signal.SIGKILL - 1)
+
 
 class Live:
     """Namespaces that were started: the program outside, and the first process inside."""
 
-    def __init__(self, program: subprocess.Popen[bytes], info: Mapping[str, int], hold: int) -> None:
+    def __init__(self, program: Child, info: Mapping[str, int], hold: int) -> None:
         self.program = program
         self.hold = hold
         """Our end of the pipe that keeps them alive."""
@@ -33,6 +37,8 @@ class Live:
         """Done when the first process inside has ended; any number of tasks can wait for it."""
         numbers = [f"{kind.removesuffix('-namespace')}={info[kind]}" for kind in info if kind.endswith("-namespace")]
         self.line = f"{self.init} {' '.join(numbers)}\n".encode()
+        self._kept = self.inside()
+        """What keeps the first process: it ends with that."""
         self.ended.get_loop().add_reader(self.pidfd, self._note_end)
 
     def _note_end(self) -> None:
@@ -40,10 +46,17 @@ class Live:
         self.ended.set_result(None)
 
     def alive(self) -> bool:
-        """Say whether the first process inside has not ended."""
+        """Say whether the first process inside has not ended, nor is about to, since what it waits for was killed."""
         poller = select.poll()
         poller.register(self.pidfd, select.POLLIN)
-        return not poller.poll(0)
+        return not poller.poll(0) and not any(self._is_doomed(pid) for pid in self._kept)
+
+    def _is_doomed(self, pid: int) -> bool:
+        """Whether a child of the first process ends: from the moment at which SIGKILL is sent to it."""
+        fields = _killing.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if len(fields) <= PENDING or int(fields[1]) != self.init:
+            return True
+        return fields[0] in "ZX" or bool(int(fields[FLAGS]) & EXITING or int(fields[PENDING]) & KILL_BIT)
 
     def inside(self) -> set[int]:
         """Return the processes that the first process started; children are found at less cost than descendants."""
@@ -78,7 +91,7 @@ class Live:
         os.close(self.pidfd)
 
 
-async def reap(program: subprocess.Popen[bytes]) -> None:
+async def reap(program: Child) -> None:
     """Wait for the program, which ends when what is inside has ended; one that does not is killed."""
     if program.poll() is None:
         pidfd = os.pidfd_open(program.pid)

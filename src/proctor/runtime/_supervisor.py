@@ -1,7 +1,8 @@
 """Runs one command and answers for every process that comes of it.
 
-A program of its own, one process for each command, started by an interpreter without site packages: so it imports
-nothing of this package but `_becoming.py`, `_joining.py` and `_killing.py`, and nothing that makes its start slow.
+One process for each command, forked by `_spawner.py` or, where that is not to be had, a program of its own. It runs in
+an interpreter without site packages: so it imports nothing of this package but its neighbours that begin with `_`, and
+nothing that makes a start slow.
 
 It is a "child subreaper": whatever the command leaves behind, daemons with sessions of their own included, becomes its
 child, so nothing escapes. It lives until the last of these processes is gone, and it kills all of them when it is told
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from proctor.runtime import _becoming, _joining, _killing
+    from proctor.runtime import _becoming, _bounding, _joining, _killing
 else:
     import _signal as signals  # the plain module: without the enums, which cost 5 ms
 
     import _becoming
+    import _bounding
     import _joining
     import _killing
 
@@ -38,6 +40,7 @@ COUNT_MILLISECONDS = 100
 """How often processes are counted where the kernel does not limit their number for us."""
 
 CHILD_ROUNDS = 200
+REPORT = '{"exit_code": %s, "signal": %s, "left": %s, "out_of_memory": %s, "cpu_seconds": %.6f, "peak_rss_bytes": %d}\n'
 
 
 def wake_up(number: int, frame: FrameType | None) -> None:
@@ -53,8 +56,7 @@ class Supervisor:
         self.groups: list[str] = []
         self.status: int | None = None
         self.reported = self.kernel_counts = False
-        self.cpu_seconds = 0.0
-        self.peak_rss_bytes = 0
+        self.cpu_seconds, self.peak_rss_bytes = 0.0, 0
         self.inside, self.ending = request["inside"] is not None, False
         self.subreaper = not self.inside and _killing.prctl(_killing.PR_SET_CHILD_SUBREAPER, 1)
         self.wake, wake_end = os.pipe()
@@ -67,14 +69,17 @@ class Supervisor:
         """Start the command, in `namespaces` where there are any. It waits until its limits stand."""
         gate, gate_end = os.pipe()
         supervisor = 0 if self.inside else os.getpid()
-        self.main = _joining.fork_inside(namespaces) if namespaces else os.fork()
+        groups = self.bounds = _bounding.Groups(self.request["groups"])
+        self.main = _joining.fork_inside(namespaces, groups) if namespaces else groups.bear(beside=False)
         if self.main == 0:
             os.close(gate_end)
-            _becoming.become(self.request, gate, supervisor)
+            _becoming.become(self.request, groups, gate, supervisor)
         for number in _becoming.IGNORED:  # only now: the child is to be reached by the first SIGTERM
             signals.signal(number, signals.SIG_IGN)
         os.close(gate)
-        if not self._make_groups() and self.inside:  # it must not run without the limits of its sandbox
+        groups.settle(self.main)
+        self.groups, self.kernel_counts = groups.joined, groups.counts
+        if self.inside and not groups.complete:  # it must not run without the limits of its sandbox
             self.kill()
             os._exit(_joining.NOT_BOUNDED)
         os.close(gate_end)
@@ -82,22 +87,6 @@ class Supervisor:
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
         os.close(null)
-
-    def _make_groups(self) -> bool:
-        """Put the command into its control groups; say whether that went well with all of them."""
-        for directory, settings in self.request["groups"]:
-            try:
-                os.mkdir(directory)
-            except OSError:  # groups are a help where they can be had
-                continue
-            taken = [_killing.write_text(f"{directory}/{name}", value) for name, value in settings]
-            if _killing.write_text(directory + "/cgroup.procs", str(self.main)):
-                self.groups.append(directory)
-                named = [name for (name, _), ok in zip(settings, taken, strict=True) if ok]
-                self.kernel_counts = self.kernel_counts or "pids.max" in named
-            else:
-                _killing.remove_group(directory)
-        return len(self.groups) == len(self.request["groups"])
 
     def run(self) -> bool:
         """Serve until no process is left; say whether that was reached."""
@@ -218,26 +207,37 @@ class Supervisor:
         if self.status is None or self.reported:
             return
         self.reported = True
-        signaled = os.WIFSIGNALED(self.status)
-        fields = {
-            "exit_code": "null" if signaled else str(os.WEXITSTATUS(self.status)),
-            "signal": str(os.WTERMSIG(self.status)) if signaled else "null",
-            "left": "true" if self._running() or self.inside else "false",
-            "out_of_memory": "true" if _killing.out_of_memory(self.groups) else "false",
-            "cpu_seconds": f"{self.cpu_seconds:.6f}",
-            "peak_rss_bytes": str(self.peak_rss_bytes),
-        }
-        line = "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"
+        if self.bounds.refused():
+            os._exit(_joining.NOT_BOUNDED)
+        killed = os.WIFSIGNALED(self.status)
+        line = REPORT % (
+            "null" if killed else os.WEXITSTATUS(self.status),
+            os.WTERMSIG(self.status) if killed else "null",
+            "true" if self._running() or self.inside else "false",
+            "true" if _killing.out_of_memory(self.groups) else "false",
+            self.cpu_seconds,
+            self.peak_rss_bytes,
+        )
         try:  # noqa: SIM105 - contextlib is not imported here, for its cost
             os.write(self.socket, line.encode())
         except OSError:
             pass  # the runner is gone; the end of the socket says so to the loop
 
 
-def main(request_file: int, socket: int) -> None:
-    """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
+def load(request_file: int) -> dict[str, Any]:
+    """Read the request, and close its file."""
     request: dict[str, Any] = marshal.loads(os.pread(request_file, os.fstat(request_file).st_size, 0))  # noqa: S302
     os.close(request_file)
+    return request
+
+
+def main(request_file: int, socket: int) -> None:
+    """Serve the request of a file and exit."""
+    serve(load(request_file), socket)
+
+
+def serve(request: dict[str, Any], socket: int) -> None:
+    """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
     # The command may have stopped us when proctor dies. Then this wakes us, we see the end of the socket, and kill.
     _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGCONT)
     os.set_inheritable(socket, False)

@@ -6,22 +6,20 @@ import asyncio
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from proctor.errors import Fault, describe
 from proctor.plugins.api import ExecResult, OnOutput
-from proctor.runtime import _killing, lineage
+from proctor.runtime import _killing, lineage, spawn
 from proctor.runtime._descriptors import file_with
-from proctor.runtime._sealed import sealed
+from proctor.runtime.command_end import CommandEnd, Stop, result_of
 from proctor.runtime.command_request import Request
 from proctor.runtime.execution_time import TimeLimit
 from proctor.runtime.output import HeadTail, InputPipe, OutputPipe
+from proctor.runtime.spawn_direct import Child, Ends, Spawned, start_directly
 
 KILL_SECONDS = 20.0
 """How long a supervisor may take to kill everything before it counts as lost itself."""
@@ -31,32 +29,8 @@ REAP_SECONDS = 0.05
 NOT_JOINED = 75
 """How a supervisor ends where the namespaces were gone before the command could enter them; see `_joining.py`."""
 
-_FOLDER = os.path.dirname(os.path.abspath(_killing.__file__))
-_START = "import sys; sys.path.append(sys.argv[1]); import _supervisor; _supervisor.main(*map(int, sys.argv[2:]))"
-"""Imported, not run as a script: a module is compiled once and for all, which halves the time of a start."""
-
-
-class Stop(Enum):
-    """Why a command is no longer waited for."""
-
-    ENDED = "ended"
-    TIMED_OUT = "timed out"
-    OUTPUT_EXCEEDED = "output exceeded"
-    OBSERVER_FAILED = "observer failed"
-    DISPOSED = "disposed"
-    LOST = "lost"
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEnd:
-    """What a supervisor reports: how the command ended, and what its processes had used by then."""
-
-    exit_code: int | None
-    signal: int | None
-    left: bool
-    out_of_memory: bool
-    cpu_seconds: float
-    peak_rss_bytes: int
+NOT_STARTED = 1
+"""What stands for the end of a supervisor that could not be started at all."""
 
 
 @dataclass(slots=True)
@@ -66,12 +40,6 @@ class _Stream:
     name: str
     kept: HeadTail
     pipe: OutputPipe | None = None
-
-
-def base_interpreter() -> str:
-    """Return the interpreter below any virtual environment: without proctor and its packages."""
-    base: str | None = getattr(sys, "_base_executable", None)
-    return base or sys.executable
 
 
 class Command:
@@ -84,6 +52,12 @@ class Command:
         self._streams = [_Stream(name, HeadTail(keep_bytes)) for name in ("stdout", "stderr")]
         self._stdin: InputPipe | None = None
         self._heard = b""
+        self._process: Child | None = None
+        """The supervisor, once it is known."""
+        self._spawner: spawn.Spawner | None = None
+        self._namespaces = b""
+        self._begun: asyncio.Future[None] = self._loop.create_future()
+        """Done when the supervisor is known, or could not be started."""
         self._released = False
         self._stop: asyncio.Future[Stop] = self._loop.create_future()
         self._failure: BaseException | None = None
@@ -94,20 +68,26 @@ class Command:
     # ------------------------------------------------------------------------------------------------- beginning
 
     def start(self, stdin: bytes | None, environment: Mapping[str, str]) -> None:
-        """Start the supervisor with an `environment` of its own; raises `Fault` when no process can be made."""
-        encoded = self._request.encode()
+        """Start the supervisor, with this environment where it is a program of its own; the command has `stdin`.
+
+        Raises `Fault` when no process can be made. One that a spawner makes is known some time later.
+        """
+        self._how = stdin, environment
+        self._encoded = self._request.encode()
         lineage.adopt_orphans()
+        self._start(directly=False)
+
+    def _start(self, *, directly: bool) -> None:
         try:
             with ExitStack() as undo, ExitStack() as theirs:
-                self._start(encoded, stdin, environment, undo, theirs)
+                self._connect(undo, theirs, directly)
                 undo.pop_all()
         except OSError as error:
             raise Fault("provider.lost", f"no process could be started: {describe(error)}") from error
 
-    def _start(
-        self, encoded: bytes, stdin: bytes | None, environment: Mapping[str, str], undo: ExitStack, theirs: ExitStack
-    ) -> None:
+    def _connect(self, undo: ExitStack, theirs: ExitStack, directly: bool) -> None:
         """Start; what is put into `theirs` is closed afterwards in any case, what is in `undo` if this fails."""
+        stdin, environment = self._how
 
         def pipe(*, we_write: bool = False) -> tuple[int, int]:
             reading, writing = os.pipe()
@@ -115,41 +95,64 @@ class Command:
             theirs.callback(os.close, reading if we_write else writing)
             return reading, writing
 
-        request_file = file_with(encoded, theirs)
+        request_file = file_with(self._encoded, theirs)
         self._socket, far_end = socket.socketpair()
         undo.callback(self._socket.close)
         theirs.callback(far_end.close)
         self._socket.setblocking(False)
         outputs = [pipe() for _ in self._streams]
-        stdin_end, feed = (subprocess.DEVNULL, None) if stdin is None else pipe(we_write=True)
-        interpreter = base_interpreter()
-        executable, libraries = sealed(interpreter) if self._request.inside else (interpreter, None)
-        self._process = subprocess.Popen(
-            [interpreter, "-I", "-S", "-c", _START, _FOLDER, str(request_file), str(far_end.fileno())],
-            stdin=stdin_end,
-            stdout=outputs[0][1],
-            stderr=outputs[1][1],
-            pass_fds=(request_file, far_end.fileno()),
-            start_new_session=True,
-            executable=executable,
-            env={**environment, **(libraries or {})},
-            cwd="/",
-        )
-        undo.callback(self._abandon)
-        self._watch_exit()
+        if stdin is None:
+            stdin_end, feed = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC), None
+            theirs.callback(os.close, stdin_end)
+        else:
+            stdin_end, feed = pipe(we_write=True)
+        ends = Ends(request_file, far_end.fileno(), stdin_end, outputs[0][1], outputs[1][1])
+        inside = self._request.inside is not None
+        self._spawner = None if directly else spawn.ask(ends, self._loop, sealed=inside)
+        if self._spawner is None:
+            process = start_directly(ends, environment, sealed=inside)
+            undo.callback(_abandon, process)
+            self._begin(process)
+        else:
+            self._patience = self._loop.call_later(spawn.ANSWER_SECONDS, self._spawner.fail)
         self._loop.add_reader(self._socket.fileno(), self._hear)
         for stream, (reading, _) in zip(self._streams, outputs, strict=True):
             stream.pipe = OutputPipe(reading, self._taker(stream))
         if feed is not None and stdin is not None:
             self._stdin = InputPipe(feed, stdin)
 
+    def _begin(self, process: Child) -> None:
+        """Take notice of the supervisor."""
+        self._process = process
+        if self._spawner is not None:
+            self._patience.cancel()
+        self._watch_exit(process)
+        self._begun.set_result(None)
+
+    def _start_again(self) -> None:
+        """Start without a spawner what a spawner did not start, and never will: nothing of it has run."""
+        if self._spawner is not None:
+            self._patience.cancel()
+            self._spawner.miss()
+        for end in (self._stdin, *(stream.pipe for stream in self._streams)):
+            if end is not None:
+                end.close()
+        self._socket.close()
+        self._heard = b""
+        try:
+            self._start(directly=True)
+        except Fault as error:
+            self._failure = error
+            self._begun.set_result(None)
+            self.gone.set_result(NOT_STARTED)
+            self.stop_for(Stop.LOST)
+        else:
+            self._order(self._namespaces)
+
     def enter(self, namespaces: bytes) -> None:
         """Tell the supervisor in which namespaces the command is to run; it waits for that."""
+        self._namespaces = namespaces
         self._order(namespaces)
-
-    def _abandon(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
     def _taker(self, stream: _Stream) -> Callable[[bytes], None]:
         """Return what takes the data of a stream."""
@@ -170,27 +173,27 @@ class Command:
 
     # -------------------------------------------------------------------------------------------------- watching
 
-    def _watch_exit(self) -> None:
+    def _watch_exit(self, process: Child) -> None:
         try:
-            self._pidfd = os.pidfd_open(self._process.pid)
+            self._pidfd = os.pidfd_open(process.pid)
         except (AttributeError, OSError):  # an old kernel
             self._pidfd = -1
-            self._loop.call_later(REAP_SECONDS, self._look_for_exit)
+            self._loop.call_later(REAP_SECONDS, self._look_for_exit, process)
         else:
-            self._loop.add_reader(self._pidfd, self._exited)
+            self._loop.add_reader(self._pidfd, self._exited, process)
 
-    def _look_for_exit(self) -> None:
-        if self._process.poll() is None:
-            self._loop.call_later(REAP_SECONDS, self._look_for_exit)
+    def _look_for_exit(self, process: Child) -> None:
+        if process.poll() is None:
+            self._loop.call_later(REAP_SECONDS, self._look_for_exit, process)
         else:
-            self._exited()
+            self._exited(process)
 
-    def _exited(self) -> None:
+    def _exited(self, process: Child) -> None:
         """Take notice of the end of the supervisor."""
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
-        status = self._process.wait()
+        status = process.wait()
         self._hear()  # a report may have come in the same moment
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
@@ -198,7 +201,7 @@ class Command:
         self.stop_for(Stop.LOST)
 
     def _hear(self) -> None:
-        """Read the report."""
+        """Read which process the supervisor is, and its report."""
         try:
             heard = self._socket.recv(4096)
         except BlockingIOError:
@@ -207,12 +210,17 @@ class Command:
             heard = b""
         if not heard:
             self._loop.remove_reader(self._socket.fileno())
+            if self._process is None:
+                self._start_again()
             return
-        self._heard += heard
-        if self.end is None and b"\n" in self._heard:
-            fields: dict[str, Any] = json.loads(self._heard)
-            self.end = CommandEnd(**fields)
-            self.stop_for(Stop.ENDED)
+        *lines, self._heard = (self._heard + heard).split(b"\n")
+        for line in lines:
+            if line.startswith(b"{"):
+                fields: dict[str, Any] = json.loads(line)
+                self.end = CommandEnd(**fields)
+                self.stop_for(Stop.ENDED)
+            elif self._process is None:  # it is told twice
+                self._begin(Spawned(int(line)))
 
     def stop_for(self, reason: Stop) -> None:
         """Stop waiting for the command; the first reason stands."""
@@ -224,7 +232,9 @@ class Command:
     async def result(self, timeout_seconds: float | None, grace_seconds: float) -> ExecResult:
         """Wait for the end of the command, or end it when its time of execution or another limit is over."""
         with ExitStack() as timer:
-            if timeout_seconds is not None:
+            if self._process is None:
+                await asyncio.wait({self._begun, self._stop}, return_when=asyncio.FIRST_COMPLETED)
+            if timeout_seconds is not None and self._process is not None:
                 limit = TimeLimit(self._process.pid, timeout_seconds, lambda: self.stop_for(Stop.TIMED_OUT))
                 timer.callback(limit.cancel)
             stop = await self._stop
@@ -236,18 +246,21 @@ class Command:
         self.settle()
         if self._failure is not None:
             raise self._failure
-        return self._describe(stop)
+        out, err = (stream.kept for stream in self._streams)
+        return result_of(stop, self.end, self.gone, out=out, err=err, output_bytes=self._request.limits.output_bytes)
 
     async def kill(self, grace_seconds: float = 0.0) -> None:
         """Kill every process, after asking it to end where there is a grace; raises `Fault` when some cannot be."""
+        if not self._begun.done():
+            await asyncio.wait({self._begun})
         if grace_seconds and not self.gone.done():
             self._order(b"T")
             await asyncio.wait({self.gone}, timeout=grace_seconds)
-        if not self.gone.done():
+        if not self.gone.done() and self._process is not None:
             self._process.send_signal(_killing.SIGCONT)  # the command may have stopped its supervisor
             self._order(b"K")
             await asyncio.wait({self.gone}, timeout=KILL_SECONDS)
-        if not self.gone.done():
+        if not self.gone.done() and self._process is not None:
             self._process.kill()
         await asyncio.wait({self.gone})
         if self.lost:
@@ -294,32 +307,7 @@ class Command:
         self._released = True
         self.settle()
 
-    def _describe(self, stop: Stop) -> ExecResult:
-        """Make the result: where there is no exit code, exactly one field says why."""
-        out, err = (stream.kept for stream in self._streams)
-        limit = self._request.limits.output_bytes
-        if limit is not None and max(out.total, err.total) > limit:
-            stop = Stop.OUTPUT_EXCEEDED  # also when it ended before it could be killed for it
-        end = self.end if stop is Stop.ENDED else None
-        return ExecResult(
-            exit_code=end.exit_code if end else None,
-            stdout=out.kept,
-            stderr=err.kept,
-            stdout_dropped=out.dropped,
-            stderr_dropped=err.dropped,
-            signal=end.signal if end else None,
-            timed_out=stop is Stop.TIMED_OUT,
-            output_exceeded=stop is Stop.OUTPUT_EXCEEDED,
-            out_of_memory=self.end is not None and self.end.out_of_memory,
-            lost=self._why_lost(stop),
-        )
 
-    def _why_lost(self, stop: Stop) -> str | None:
-        if stop is Stop.DISPOSED:
-            return "the sandbox was disposed of while the command ran"
-        if stop is not Stop.LOST:
-            return None
-        status = self.gone.result()
-        if status < 0:
-            return f"supervisor was killed by signal {-status}"
-        return f"supervisor ended with status {status} before the command did"
+def _abandon(process: Child) -> None:
+    process.kill()
+    process.wait()

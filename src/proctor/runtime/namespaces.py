@@ -14,19 +14,19 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proctor.errors import Fault, describe
 from proctor.runtime import _killing, lineage
-from proctor.runtime._descriptors import file_with as _file_with
-from proctor.runtime._descriptors import readable as _readable
+from proctor.runtime._descriptors import file_with, readable
 from proctor.runtime._holder import holder
-from proctor.runtime._live import END_SECONDS, reap, reap_orphan
-from proctor.runtime._live import Live as _Live
+from proctor.runtime._live import END_SECONDS, Live, reap, reap_orphan
 from proctor.runtime._sealed import sealed
 from proctor.runtime.cgroup import GroupPlan
 from proctor.runtime.group_files import put_in_groups
 from proctor.runtime.shield import shielded
+from proctor.runtime.spawn_direct import Child
+from proctor.runtime.spawn_program import FIRST_NUMBER, Birth, Program, start_in_groups
 
 VANISH_SECONDS = 2.0
 """How long a first process that cannot be looked at any more is given to be gone."""
@@ -59,8 +59,8 @@ class Namespaces:
     def __init__(self, launch: Callable[[], Launch], environment: Mapping[str, str]) -> None:
         self._launch = launch
         self._environment = dict(environment)
-        self._live: _Live | None = None
-        self._starting: asyncio.Task[_Live] | None = None
+        self._live: Live | None = None
+        self._starting: asyncio.Task[Live] | None = None
         self._ending = asyncio.Lock()
         self._closed = False
         self.were_there = False
@@ -99,7 +99,7 @@ class Namespaces:
         """Never start them again: a command that is just beginning must not bring back what is disposed of."""
         self._closed = True
 
-    async def _started(self) -> _Live:
+    async def _started(self) -> Live:
         async with self._ending:
             pass  # what is being ended is not to be entered
         if self._closed:
@@ -111,54 +111,52 @@ class Namespaces:
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is raised below
         return await asyncio.shield(self._starting)
 
-    async def _start(self) -> _Live:
+    async def _start(self) -> Live:
         try:
             if self._live is not None:
                 await self._live.end()
                 self._live = None
-            with ExitStack() as theirs, ExitStack() as undo:
-                live = await self._start_program(theirs, undo)
-                undo.pop_all()
+            launch = self._launch()
+            live = await self._start_once(launch, directly=False)
+            if live is None:  # it may have been stopped by what bounds the sandbox
+                live = await self._start_once(launch, directly=True)
+            assert live is not None
         except OSError as error:
             raise Fault("provider.open_failed", f"no namespaces could be made: {describe(error)}") from error
         self._live = live
         self.were_there = True
         return live
 
-    async def _start_program(self, theirs: ExitStack, undo: ExitStack) -> _Live:
-        """Start; what is put into `theirs` is closed in any case, what is in `undo` if this fails."""
-        launch = self._launch()
-        options = _file_with(b"\0".join(map(os.fsencode, launch.options)) + b"\0", theirs)
-        filtered, errors = _file_with(launch.filter, theirs), _file_with(b"", theirs)
-        held = _file_with(holder(), theirs)
-        executable, libraries = sealed(launch.program)
+    async def _start_once(self, launch: Launch, *, directly: bool) -> Live | None:
+        with ExitStack() as theirs, ExitStack() as undo:
+            live = await self._start_program(launch, directly, theirs, undo)
+            undo.pop_all()
+        return live
+
+    async def _start_program(self, launch: Launch, directly: bool, theirs: ExitStack, undo: ExitStack) -> Live | None:
+        """Start; what is put into `theirs` is closed in any case, what is in `undo` if this fails.
+
+        Returns None where a spawner started the program and it failed: then it has to be started `directly`.
+        """
+        options = file_with(b"\0".join(map(os.fsencode, launch.options)) + b"\0", theirs)
+        filtered, errors = file_with(launch.filter, theirs), file_with(b"", theirs)
+        held = file_with(holder(), theirs)
         (info, info_end), (ready, ready_end), (holding, hold) = os.pipe(), os.pipe(), os.pipe()
         for descriptor in (info, ready):
             theirs.callback(os.close, descriptor)
         undo.callback(os.close, hold)
+        start = _Start(launch, self._environment, (holding, ready_end, errors), (options, filtered, info_end, held))
         try:
-            program = subprocess.Popen(  # noqa: ASYNC220 - to start it takes a moment; what comes then is waited for
-                [
-                    launch.program, "--args", str(options), "--seccomp", str(filtered), "--info-fd", str(info_end),
-                    "--die-with-parent", "--", f"/proc/self/fd/{held}",
-                ],
-                stdin=holding,
-                stdout=ready_end,
-                stderr=errors,
-                pass_fds=(options, filtered, info_end, held),
-                executable=executable,
-                env={**self._environment, **libraries},
-                cwd="/",
-                start_new_session=True,
-            )  # fmt: skip
-        finally:
-            for descriptor in (info_end, ready_end, holding):
-                os.close(descriptor)
-        try:
-            if await _readable(ready, None) and os.read(ready, 1):
-                live = _Live(program, json.loads(os.read(info, INFO_BYTES)), hold)
+            try:
+                program = await start.program(directly)
+            finally:
+                for descriptor in (info_end, ready_end, holding):
+                    os.close(descriptor)
+            if await readable(ready, None) and os.read(ready, 1):
+                live = Live(program, json.loads(os.read(info, INFO_BYTES)), hold)
                 try:
-                    put_in_groups(launch.groups, {live.init, *live.inside()})
+                    if start.birth is None:
+                        put_in_groups(launch.groups, {live.init, *live.inside()})
                     if launch.finish is not None:
                         await _finish(live, launch.finish)
                 except BaseException:
@@ -166,16 +164,20 @@ class Namespaces:
                     raise
                 return live
         except BaseException:
-            program.kill()
-            await shielded(self._kill_remains(program, info), None)
+            await shielded(self._kill_remains(start, info), None)
             raise
         await reap(program)
+        if start.birth is not None:
+            undo.close()
+            return None
         said = os.pread(errors, 2000, 0).decode("utf-8", "replace").strip()
         raise Fault("provider.open_failed", f"bubblewrap cannot make the sandbox: {said or 'it gave no reason'}")
 
-    async def _kill_remains(self, program: subprocess.Popen[bytes], info: int) -> None:
+    async def _kill_remains(self, start: _Start, info: int) -> None:
         """Kill what a start left that was cut off: the first process inside may not yet end with the program."""
-        await reap(program)
+        if (program := await start.started()) is not None:
+            program.kill()
+            await reap(program)
         marker = f"{MARKER}={self._environment[MARKER]}".encode()
         await lineage.kill_remains([], lambda: _killing.living(_killing.marked(marker)))
         os.set_blocking(info, False)
@@ -184,7 +186,58 @@ class Namespaces:
                 reap_orphan(json.loads(found)["child-pid"])
 
 
-async def _finish(live: _Live, finish: Callable[[int], None]) -> None:
+class _Start:
+    """One start of bubblewrap."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        environment: Mapping[str, str],
+        streams: tuple[int, int, int],
+        passed: tuple[int, int, int, int],
+    ) -> None:
+        executable, libraries = sealed(launch.program)
+        self._launch = launch
+        self._program = Program(executable, [], {**environment, **libraries}, streams, passed)
+        self._process: Child | None = None
+        self.birth: Birth | None = None
+        """Where a spawner was asked."""
+
+    async def program(self, directly: bool) -> Child:
+        """Start it, by a spawner where that can be, and return it; raises `OSError`."""
+        if not directly:
+            numbers = range(FIRST_NUMBER, FIRST_NUMBER + len(self._program.passed))
+            born = replace(self._program, argv=self._argv(*numbers))
+            self.birth = start_in_groups(born, self._launch.groups)
+            if self.birth is not None and (child := await self.birth.child()) is not None:
+                return child
+            self.birth = None
+        given, streams = self._program, self._program.streams
+        self._process = subprocess.Popen(  # noqa: ASYNC220 - to start it takes a moment; what comes then is waited for
+            self._argv(*given.passed),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            pass_fds=given.passed,
+            executable=given.path,
+            env=given.environment,
+            cwd="/",
+            start_new_session=True,
+        )
+        return self._process
+
+    async def started(self) -> Child | None:
+        """Return what was started, if anything was."""
+        return self._process if self.birth is None else await self.birth.child()
+
+    def _argv(self, options: int, filtered: int, info_end: int, held: int) -> list[str]:
+        return [
+            self._launch.program, "--args", str(options), "--seccomp", str(filtered), "--info-fd", str(info_end),
+            "--die-with-parent", "--", f"/proc/self/fd/{held}",
+        ]  # fmt: skip
+
+
+async def _finish(live: Live, finish: Callable[[int], None]) -> None:
     root = live.open("root", os.O_PATH | os.O_DIRECTORY)
     try:
         await shielded(asyncio.to_thread(finish, root), None)  # it has the descriptor until it ends

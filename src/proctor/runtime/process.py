@@ -27,12 +27,13 @@ from proctor.runtime.cgroup import (
     find_sandbox_roots,
 )
 from proctor.runtime.clock import Clock, SystemClock
-from proctor.runtime.command import Command, Stop, base_interpreter
+from proctor.runtime.command import Command, Stop
 from proctor.runtime.command_request import Inside, Request
 from proctor.runtime.group_files import make_groups, remove_all
 from proctor.runtime.namespaces import Launch, Namespaces
 from proctor.runtime.output import HeadTail
 from proctor.runtime.shield import shielded
+from proctor.runtime.spawn_direct import base_interpreter
 
 GRACE_SECONDS = 5.0
 """How long processes may take to end after SIGTERM."""
