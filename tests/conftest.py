@@ -71,6 +71,7 @@ def leaves_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     before = processes_below(os.getpid())
+    gc.freeze()  # libraries that are loaded are a million objects, which are not looked through after each test
     yield
     gc.collect()  # what was not closed complains now, in the test that did not close it
     give_up = time.monotonic() + GONE_WITHIN_SECONDS

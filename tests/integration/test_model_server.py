@@ -18,8 +18,9 @@ from proctor.models import mock, openai
 from proctor.models.mock import usage_of
 from proctor.plugins.api import ChatMessage, Completion
 from proctor.testing.model_server import ModelServer, serve
-from proctor.testing.replies import Answer, Cut, Failure, Garbage, Hang, answering, openai_usage
+from proctor.testing.replies import Answer, Cut, Failure, Garbage, Hang, answering
 from proctor.testing.scripts import humaneval
+from proctor.testing.wire_chat import chat_usage
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES = (ChatMessage("user", "hi"),)
@@ -55,7 +56,7 @@ def test_a_whole_answer():
     assert body["model"] == "m"
     assert body["choices"][0]["message"] == {"role": "assistant", "content": "hello", "refusal": None}
     assert body["choices"][0]["finish_reason"] == "stop"
-    assert body["usage"] == openai_usage(usage_of(MESSAGES, "hello"))
+    assert body["usage"] == chat_usage(usage_of(MESSAGES, "hello"))
 
 
 @pytest.mark.parametrize("text", ["", "short", "a text of more than one piece, with \u2028 and é in it" * 3])
@@ -80,7 +81,7 @@ def test_a_stream_carries_the_same_text_and_ends_with_the_usage_only_where_asked
     assert [choice["finish_reason"] for choice in choices if choice["finish_reason"]] == ["stop"]
     if include_usage:
         assert chunks[-1]["choices"] == []
-        assert chunks[-1]["usage"] == openai_usage(usage_of(MESSAGES, text))
+        assert chunks[-1]["usage"] == chat_usage(usage_of(MESSAGES, text))
         assert all(chunk["usage"] is None for chunk in chunks[:-1])
     else:
         assert not any("usage" in chunk for chunk in chunks)
@@ -169,10 +170,10 @@ def test_a_request_that_cannot_be_read_is_refused_and_kept(raw):
 
 def test_another_path_is_not_found():
     async def use(server, client):
-        async with client.post(f"{server.base_url}/responses", json=BODY) as response:
+        async with client.post(f"{server.base_url}/embeddings", json=BODY) as response:
             return response.status, server.requests[0].path
 
-    assert with_server([], use) == (404, "/v1/responses")
+    assert with_server([], use) == (404, "/v1/embeddings")
 
 
 def test_content_in_parts_is_text():

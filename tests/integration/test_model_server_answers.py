@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from proctor.model.attempt import Usage
 from proctor.model.spec import ModelSpec
 from proctor.models.mock import usage_of
-from proctor.models.openai import open_model
+from proctor.models.openai import OPENAI, open_model
 from proctor.plugins.api import ChatMessage
 from proctor.testing.model_server import ModelServer
 from proctor.testing.replies import Answer
@@ -208,7 +209,7 @@ def test_a_hundred_calls_at_once_over_one_model():
 def test_openai_itself_gets_the_name_that_its_newer_models_know(monkeypatch):
     async def run():
         async with ModelServer(["ok"]) as server:
-            monkeypatch.setattr("proctor.models.openai.DEFAULT_BASE_URL", server.base_url)
+            monkeypatch.setattr("proctor.models.openai.OPENAI", replace(OPENAI, base_url=server.base_url))
             model = open_model(ModelSpec(id="openai/gpt", api_key="sk-spec", params={"max_tokens": 7}))
             await model.complete(QUESTION)
             await model.close()

@@ -97,3 +97,27 @@ def test_the_command_says_that_a_port_is_taken():
         done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot listen")
+
+
+def test_the_agent_of_the_command_line_runs_its_commands_and_ends_with_its_text():
+    function = {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "go"}],
+        "tools": [{"type": "function", "function": function}],
+    }
+
+    def post(served):
+        request = urllib.request.Request(
+            f"{served.base_url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as response:
+            return json.load(response)["choices"][0]["message"]
+
+    with Served("--script", "agent", "--command", "echo 1", "--command", "echo 2", "--text", "42") as served:
+        for wanted in ("echo 1", "echo 2"):
+            said = post(served)
+            (call,) = said["tool_calls"]
+            assert json.loads(call["function"]["arguments"]) == {"command": wanted}
+            body["messages"] += [said, {"role": "tool", "tool_call_id": call["id"], "content": ""}]
+        assert post(served)["content"] == "42"

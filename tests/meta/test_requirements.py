@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-LEVELS = {"run": ["humaneval", "openai"], "dev": ["docker", "humaneval", "openai", "parquet", "testing", "dev"]}
+LEVELS = {
+    "run": ["humaneval", "openai"],
+    "dev": ["anthropic", "docker", "humaneval", "local-model", "openai", "parquet", "testing", "dev"],
+}
 """The extras that each file covers, beside what proctor itself needs and what builds it."""
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: ; [^\\]+?)? \\")

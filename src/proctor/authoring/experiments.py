@@ -38,6 +38,8 @@ class ExperimentFields(TypedDict, total=False):
     """Default: `evals`, the project's own tasks."""
     harness: Named
     model: Named
+    judge: Named
+    """The model that graders ask, where they need one."""
     environment: Named | EnvironmentSpec
     """A provider by its name, a mapping of fields, or an `EnvironmentSpec`."""
     attempts: int

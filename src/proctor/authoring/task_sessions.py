@@ -178,14 +178,19 @@ def _used_between(before: Usage | None, after: Usage | None) -> Usage | None:
     if before is None or after is None:
         return None
     known = after.cost_usd is not None and (before.cost_usd is not None or before == Usage())
+    cost = max(0.0, after.cost_at_least_usd - before.cost_at_least_usd)
+    calls, unpriced = after.calls - before.calls, after.unpriced_calls - before.unpriced_calls
     return Usage(
-        calls=after.calls - before.calls,
+        calls=calls,
         input_tokens=after.input_tokens - before.input_tokens,
         output_tokens=after.output_tokens - before.output_tokens,
         cache_read_tokens=after.cache_read_tokens - before.cache_read_tokens,
         cache_write_tokens=after.cache_write_tokens - before.cache_write_tokens,
         reasoning_tokens=after.reasoning_tokens - before.reasoning_tokens,
-        cost_usd=max(0.0, (after.cost_usd or 0.0) - (before.cost_usd or 0.0)) if known else None,
+        cost_usd=cost if known else None,
+        known_cost_usd=None if known else cost or None,
+        priced_calls=0 if known else max(0, calls - unpriced),
+        price_sources=after.price_sources if known or cost else (),
     )
 
 

@@ -13,7 +13,7 @@ from proctor.config.layers import NAME_FIELDS, Layer, Layered, Tree, layered
 from proctor.config.project import Project
 from proctor.model.spec import Task
 
-REPLACED_WHOLE = ("benchmark", "harness", "model")
+REPLACED_WHOLE = ("benchmark", "harness", "model", "judge")
 """Parts of which nothing is left where a stronger layer names another: their parameters belong to them alone."""
 
 
@@ -62,8 +62,8 @@ def fields_of(project: Project, given: Sequence[Layer]) -> Layered:
             continue
         defaults = [_within(part, layer) for layer in project.defaults(part, name)]
         beneath += defaults
-        if part == "model" and any("id" in layer.tree[part] for layer in defaults):
-            layers = [_without_name(layer) for layer in layers]
+        if part in ("model", "judge") and any("id" in layer.tree[part] for layer in defaults):
+            layers = [_without_name(part, layer) for layer in layers]
     return layered(environments_merged(sorted([*beneath, *layers], key=_level)))
 
 
@@ -97,13 +97,13 @@ def _without(part: str, layer: Layer) -> Layer:
     return replace(layer, tree={name: value for name, value in layer.tree.items() if name != part})
 
 
-def _without_name(layer: Layer) -> Layer:
-    """Return a layer without the name of the model, in the place of which its id stands further below."""
-    inside: Any = layer.tree.get("model")
+def _without_name(part: str, layer: Layer) -> Layer:
+    """Return a layer without the name of a model, in the place of which its id stands further below."""
+    inside: Any = layer.tree.get(part)
     if not isinstance(inside, dict) or "id" not in inside:
         return layer
     rest = {name: value for name, value in cast("Tree", inside).items() if name != "id"}
-    return replace(layer, tree={**layer.tree, "model": rest})
+    return replace(layer, tree={**layer.tree, part: rest})
 
 
 def _within(part: str, layer: Layer) -> Layer:

@@ -47,7 +47,7 @@ def effective(project: Project) -> list[Effective]:
         config = validate(schema, section.tree, what=name, at=section.source_of)
         rows += _of_section(name, config, section)
     rows += _of_experiments(project, rows)
-    for table in TABLES.values():
+    for table in dict.fromkeys(TABLES.values()):
         entries = project.table(table)
         annotation = ProjectConfig.model_fields[table].annotation
         rows += _leaves((table,), entries.tree, entries, annotation, skip=1)

@@ -16,7 +16,13 @@ Tree = dict[str, Any]
 FieldPath = tuple[str | int, ...]
 """The way to a value in a tree; a number is a place in a list."""
 
-NAME_FIELDS: Mapping[str, str] = {"benchmark": "id", "harness": "id", "model": "id", "environment": "provider"}
+NAME_FIELDS: Mapping[str, str] = {
+    "benchmark": "id",
+    "harness": "id",
+    "model": "id",
+    "judge": "id",
+    "environment": "provider",
+}
 """The parts of an experiment that may be given by name alone, and the field that the name is of."""
 
 

@@ -27,6 +27,7 @@ TABLES: Mapping[str, str] = {
     "benchmark": "benchmarks",
     "harness": "harnesses",
     "model": "models",
+    "judge": "models",
     "environment": "environments",
 }
 """The section with the defaults of a part of an experiment, by the field of that part."""

@@ -122,7 +122,7 @@ def holds_variable(value: object) -> bool:
     return isinstance(value, Substituted) and bool(value.values)
 
 
-_NAMED = ("benchmark", "harness", "model", "benchmarks", "harnesses", "models")
+_NAMED = ("benchmark", "harness", "model", "judge", "benchmarks", "harnesses", "models")
 _FREE = {"params", "flags", "env", "labels", "args"}
 
 
@@ -135,7 +135,7 @@ def is_name(path: tuple[str | int, ...]) -> bool:
     if not keys or not _FREE.isdisjoint(keys):
         return False
     above = keys[-2] if len(keys) > 1 else ""
-    if keys[-1] in ("benchmark", "harness", "model", "environment") or above == "models":
+    if keys[-1] in ("benchmark", "harness", "model", "judge", "environment") or above == "models":
         return True  # given by its name alone
     if keys[-1] == "id":
         return above in _NAMED or (len(keys) > 2 and keys[-3] == "models")

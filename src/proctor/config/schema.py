@@ -35,6 +35,25 @@ class ComponentConfig(Config):
     """Its parameters; which there are, the plugin says."""
 
 
+Price = Annotated[RateOrOff, Field(le=1_000_000)]
+"""US dollars per million tokens; more than a dollar for a token is a mistake."""
+
+
+class PriceConfig(Config):
+    """Prices of a model in US dollars per million tokens; 0 is free, and what is left out is unknown."""
+
+    input: Price | None = None
+    """Input that is neither read from nor written to a cache."""
+    output: Price | None = None
+    """Output."""
+    cache_read: Price | None = None
+    """Input that is read from a cache. Default: 0 where `input` is 0."""
+    cache_write: Price | None = None
+    """Input that is written to a cache. Default: 0 where `input` is 0."""
+    reasoning: Price | None = None
+    """Reasoning, which is a part of the output. Default: as `output`."""
+
+
 class EndpointConfig(Config):
     """An endpoint of a model, and its parameters."""
 
@@ -50,6 +69,8 @@ class EndpointConfig(Config):
     """Attempts that use this endpoint at once, over all experiments."""
     requests_per_minute: Positive | None = None
     """Starts of attempts on this endpoint per minute."""
+    price: PriceConfig | None = None
+    """What its tokens cost. Default: what the table of prices says; an endpoint of your own is not in it."""
 
 
 class ModelConfig(EndpointConfig):
@@ -86,6 +107,8 @@ class ExperimentConfig(Config):
     """What works on them."""
     model: ModelConfig | None = None
     """The model that the harness drives, where it needs one."""
+    judge: ModelConfig | None = None
+    """The model that graders ask, where they need one; as `model`."""
     environment: EnvironmentConfig = EnvironmentConfig()
     """Where the work is done."""
     attempts: Count = 1

@@ -9,9 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from proctor.model.events import StopReason
+
+
+class Missing(StrEnum):
+    """What becomes of slots without a score in a rate (spec 09 M1). Without any of these they widen its range."""
+
+    ZERO = "zero"
+    """They count as not passed."""
+    EXCLUDE = "exclude"
+    """They are left out, and the rate is of the scored ones."""
+    FAIL = "fail"
+    """Where there are any, there is no rate."""
+
+
+SAID_OF_MISSING = {
+    Missing.ZERO: "counted as not passed",
+    Missing.EXCLUDE: "left out",
+    Missing.FAIL: "none may be missing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,43 +119,60 @@ class Rate(NamedTuple):
         return self.scored == self.base
 
 
-def pass_rate(counts: Counts) -> Rate:
-    """Return the pass rate; it never divides by zero, and slots without a score widen the range."""
-    base = counts.total - counts.skipped
-    passed, scored = counts.passed + counts.reused_passed, counts.scored
+def pass_rate(counts: Counts, missing: Missing | None = None) -> Rate:
+    """Return the pass rate; it never divides by zero, and slots without a score do what `missing` says."""
+    return rate_of(counts.passed + counts.reused_passed, counts.scored, counts.total - counts.skipped, missing)
+
+
+def rate_of(passed: int, scored: int, base: int, missing: Missing | None = None) -> Rate:
+    """Return the rate of `passed` over `base`, of which `scored` have a score.
+
+    With `Missing.EXCLUDE` the base is what was scored. Where nothing was scored there is no rate, whatever `missing`
+    says.
+    """
     if not scored:
         return Rate(passed, scored, base, None, None, None)
-    low = passed / base
-    high = (passed + base - scored) / base
-    return Rate(passed, scored, base, low, high, low if scored == base else None)
+    low, high = passed / base, (passed + base - scored) / base
+    if missing is Missing.EXCLUDE:
+        low = high = passed / scored
+        base = scored
+    elif missing is Missing.ZERO:
+        high = low
+    complete = scored == base or missing is Missing.ZERO
+    return Rate(passed, scored, base, low, high, low if complete else None)
 
 
-def headline(counts: Counts) -> str:
-    """Say the pass rate, what it is based on, and what is missing from it.
+def headline(counts: Counts, missing: Missing | None = None) -> str:
+    """Say the pass rate, what it is based on, and what is missing from it, and what `missing` makes of that.
 
     Forms: `62.2% (102/164 passed)`; with a range and `incomplete` before the bracket where slots have no score, each
-    kind of them named behind (`3 errored`); `no score (164 errored)`.
+    kind of them named behind (`3 errored`); `no score (164 errored)`. With a policy the range is gone, and the policy
+    is named behind what is missing: `61.0% (100/164 passed, 3 errored: counted as not passed)`.
     """
-    rate = pass_rate(counts)
-    missing = ", ".join(_missing(counts))
+    rate = pass_rate(counts, missing)
+    lacking = ", ".join(_missing(counts))
+    if lacking and rate.scored and missing is not None:
+        lacking += f": {SAID_OF_MISSING[missing]}"
+    named = ", ".join(filter(None, (lacking, f"{counts.skipped} skipped" if counts.skipped else "")))
     if not rate.scored:
-        return f"no score ({missing})" if missing else "no score"
-    base = f"({rate.passed}/{rate.base} passed{', ' if missing else ''}{missing})"
-    if rate.complete:
+        return f"no score ({named})" if named else "no score"
+    base = f"({rate.passed}/{rate.base} passed{', ' if named else ''}{named})"
+    if missing is Missing.FAIL and lacking:
+        return f"no rate {base}"
+    if rate.rate is not None:
         return f"{percent(rate.passed, rate.base)}% {base}"
     highest = percent(rate.passed + rate.base - rate.scored, rate.base)
     return f"{percent(rate.passed, rate.base)}\u2013{highest}% incomplete {base}"  # an en dash
 
 
 def _missing(counts: Counts) -> Iterable[str]:
-    """Yield what has no score, in the order in which it is told; skipped slots are no part of the base."""
+    """Yield what has no score, in the order in which it is told."""
     named = (
         ("errored", counts.errored),
         ("cancelled", counts.cancelled),
         ("not dispatched", counts.stopped),
         ("running", counts.running),
         ("queued", counts.queued),
-        ("skipped", counts.skipped),
     )
     return (f"{number} {name}" for name, number in named if number)
 

@@ -40,10 +40,15 @@ def environment_of(task: Task, own: EnvironmentSpec) -> EnvironmentSpec:
     return replace(own, **said, env={**own.env, **declared.env}, proxy=own.proxy or declared.proxy)
 
 
+def as_graded(task: Task) -> Task:
+    """Return a task with the environment of a sandbox that is opened to grade it, where it has one of its own."""
+    return task if task.grade_environment is None else replace(task, environment=task.grade_environment)
+
+
 def for_grading(environment: EnvironmentSpec) -> EnvironmentSpec:
     """Return the environment of a sandbox that is opened for grading only."""
     network = environment.network_of(Phase.GRADE)
     return replace(environment, network=network, setup_network=None, grade_network=None)
 
 
-__all__ = ["environment_of", "for_grading"]
+__all__ = ["as_graded", "environment_of", "for_grading"]

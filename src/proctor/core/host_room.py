@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from proctor.core.asks import AskBuilder
-from proctor.core.environments import environment_of
+from proctor.core.environments import as_graded, environment_of
 from proctor.core.limits import GateLimits
 from proctor.core.schedule import ExperimentPlan
 from proctor.model.attempt import GradingMode
@@ -26,14 +26,16 @@ class Declared(NamedTuple):
 def declared_by(tasks: Sequence[Task], own: EnvironmentSpec) -> Declared:
     """Return what the sandboxes of tasks declare; `own` is the environment of their experiment."""
     by_object: dict[int, Resources] = {}  # many tasks share one object, which is looked at once
-    found: list[Resources] = []
-    for task in tasks:
+
+    def of(task: Task) -> Resources:
         resources = by_object.get(id(task.environment))
         if resources is None:
             resources = by_object[id(task.environment)] = environment_of(task, own).resources
-        found.append(resources)
-    cpus = tuple(one.cpus or 0.0 for one in found)
-    memory = tuple(one.memory_bytes or 0 for one in found)
+        return resources
+
+    both = [(of(task), of(as_graded(task))) for task in tasks]  # the larger of the two holds for either
+    cpus = tuple(max(one.cpus or 0.0 for one in pair) for pair in both)
+    memory = tuple(max(one.memory_bytes or 0 for one in pair) for pair in both)
     return Declared(cpus if any(cpus) else (), memory if any(memory) else ())
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from proctor.model.environment import Build, EnvironmentSpec, Network
 from proctor.model.secrets import without_secrets
-from proctor.model.spec import Artifact, Experiment, Json, ModelSpec, Task
+from proctor.model.spec import Artifact, Experiment, Json, ModelSpec, Reference, Task
 
 IDENTITY_FORMAT = 1
 """Raised when the way of hashing changes: no older identity is equal to a newer one then."""
@@ -63,6 +63,7 @@ def _environment(environment: EnvironmentSpec) -> Json:
         "compose": environment.compose
         and {"digest": environment.compose.digest, "service": environment.compose.service},
         "user": environment.user,
+        "places": sorted(environment.places) or None,
         "workdir": environment.workdir,
     }
     return {
@@ -99,6 +100,15 @@ def _params(params: Mapping[str, Json], credentials: Collection[str]) -> Json:
     return without_secrets(params, credentials) if credentials else params
 
 
+def _reference(reference: Reference) -> Json:
+    more: dict[str, Json] = {
+        "command": reference.command,
+        "folders": {place: folder.digest for place, folder in reference.folders.items()},
+        "env": without_secrets(reference.env),
+    }
+    return {"answer": reference.answer, "script": reference.script} | {name: one for name, one in more.items() if one}
+
+
 def _artifacts(artifacts: tuple[Artifact, ...]) -> Json:
     return sorted([one.path, one.required, one.max_bytes] for one in artifacts) or None
 
@@ -130,25 +140,39 @@ def experiment_parts(
 
 
 def task_parts(
-    task: Task, *, grader_version: str, with_reference: bool = False, credentials: Collection[str] = ()
+    task: Task,
+    *,
+    grader_version: str,
+    with_reference: bool = False,
+    credentials: Collection[str] = (),
+    judge: ModelSpec | None = None,
 ) -> dict[str, str]:
-    """Return the digests of the parts that are a task's own, by name; the reference counts only where it is used."""
+    """Return the digests of the parts that are a task's own, by name.
+
+    The reference counts only where it is used, and so does the `judge`: None where the task's grader asks none.
+    """
     content: dict[str, Json] = {
         "id": task.id,
         "prompt": task.prompt,
         "needs_sandbox": task.needs_sandbox,
         "environment": _environment(task.environment) if task.environment else None,
     }
+    if task.grade_environment is not None:
+        content["grade_environment"] = _environment(task.grade_environment)
     if task.files:
         content["files"] = {name: sha256(data).hexdigest() for name, data in task.files.items()}
     if task.artifacts:
         content["artifacts"] = _artifacts(task.artifacts)
     if with_reference and task.reference is not None:
-        content["reference"] = {"answer": task.reference.answer, "script": task.reference.script}
+        content["reference"] = _reference(task.reference)
     grader = {"id": task.grader.id, "version": grader_version, "params": _params(task.grader.params, credentials)}
+    if task.hidden:
+        grader["hidden"] = {name: folder.digest for name, folder in task.hidden.items()}
     parts = {"task": digest(content), "grader": digest(grader)}
     if task.group is not None:
         parts["group"] = digest(task.group)
+    if judge is not None:
+        parts["judge"] = digest(_model(judge, credentials))
     # One part for each file, so that a plan can say which one changed.
     return parts | {f"code {name}": digest(code) for name, code in task.code.items()}
 

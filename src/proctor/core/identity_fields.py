@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
-from proctor.model.spec import Artifact, Component, Experiment, ModelSpec, Reference, RetrySpec, Task, TimeLimits
+from proctor.model.spec import (
+    Artifact,
+    Component,
+    Experiment,
+    Folder,
+    ModelSpec,
+    Reference,
+    RetrySpec,
+    Task,
+    TimeLimits,
+)
 
 
 class FieldDecision(NamedTuple):
@@ -30,6 +40,7 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "benchmark": _in("benchmark", "id and version; what its parameters change shows in the tasks"),
         "harness": _in("harness", "id, version and parameters"),
         "model": _in("model"),
+        "judge": _in("judge", "only of tasks whose grader asks it"),
         "environment": _in("environment"),
         "attempts": _out("adds slots and changes none of those there are"),
         "max_concurrency": _out("says when, not what"),
@@ -62,13 +73,16 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "params": _in("harness, grader", "those of a benchmark count through the tasks; without credentials"),
     },
     ModelSpec: {
-        "id": _in("model"),
-        "base_url": _in("model", "only its host name, and only without `identity`; a port says nothing of the model"),
+        "id": _in("model, judge"),
+        "base_url": _in(
+            "model, judge", "only its host name, and only without `identity`; a port says nothing of the model"
+        ),
         "api_key": _out("a credential"),
-        "identity": _in("model", "in place of the host name"),
-        "params": _in("model", "without credentials"),
+        "identity": _in("model, judge", "in place of the host name"),
+        "params": _in("model, judge", "without credentials"),
         "max_connections": _out("says when, not what"),
         "requests_per_minute": _out("says when, not what"),
+        "price": _out("says what a result costs, not what it is"),
     },
     EnvironmentSpec: {
         "provider": _in("environment, task"),
@@ -76,6 +90,7 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "image_digest": _in("environment, task"),
         "build": _in("environment, task"),
         "compose": _in("environment, task"),
+        "image_timeout_seconds": _out("says when to give up, not what"),
         "env": _in("environment, task", "without credentials: values of variables that are named as such"),
         "resources": _in("environment, task"),
         "network": _in("environment, task"),
@@ -83,6 +98,7 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "grade_network": _in("environment, task"),
         "user": _in("environment, task"),
         "workdir": _in("environment, task"),
+        "places": _in("environment, task"),
         "proxy": _in("environment, task", "whether they are passed, not what they say"),
     },
     Resources: {name: _in("environment, task") for name in ("cpus", "memory_bytes", "processes")},
@@ -107,19 +123,29 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
         "reference": _in("task", "only where the harness applies it (`oracle`); no other sees it"),
         "tags": _out("for choosing and grouping"),
         "environment": _in("task"),
+        "grade_environment": _in("task"),
         "needs_sandbox": _in("task"),
         "artifacts": _in("task", "a grader can read them"),
         "agent_timeout_seconds": _out("whether a saved attempt fits the limits is decided when it is reused"),
+        "grade_timeout_seconds": _out("whether a saved attempt fits the limits is decided when it is reused"),
         "timeout_seconds": _out("whether a saved attempt fits the limits is decided when it is reused"),
         "group": _in("group", "members share a sandbox"),
         "code": _in("each entry is a part of its own, by its name"),
+        "hidden": _in("grader", "by their digests"),
+    },
+    Folder: {
+        "path": _out("where it is; what is in it counts by its digest"),
+        "digest": _in("task, grader"),
     },
     Artifact: {
         "path": _in("task, artifacts"),
         "required": _in("task, artifacts", "whether it is missing shows in the issues"),
         "max_bytes": _in("task, artifacts", "what is cut is not graded"),
     },
-    Reference: {"answer": _in("task", "only for `oracle`"), "script": _in("task", "only for `oracle`")},
+    Reference: {
+        name: _in("task", "only for `oracle`; variables without credentials")
+        for name in ("answer", "script", "command", "folders", "env")
+    },
     TimeLimits: {
         name: _out("whether a saved attempt fits the limits is decided when it is reused")
         for name in (

@@ -43,6 +43,8 @@ class PluginFacts:
     harness_needs_sandbox: bool = False
     gradable_without_sandbox: bool = False
     """Whether the tasks can be graded in mode none: what declares no need of a sandbox gets none in other modes too."""
+    judging: frozenset[str] = frozenset()
+    """The ids of the graders that ask a judge."""
     provider_reuses: bool = True
     """Whether sandboxes of the provider can be used by several attempts."""
     sandbox_lifetime_seconds: float | None = None
@@ -106,6 +108,7 @@ class RunPlan:
             grader_version=self.facts.grader_versions[task.grader.id],
             with_reference=self.facts.harness_name == REFERENCE_HARNESS,
             credentials=self.facts.credentials,
+            judge=self.experiment.judge if task.grader.id in self.facts.judging else None,
         )
 
     def entries(self) -> Iterator[PlanEntry]:
@@ -161,6 +164,7 @@ def _run_plan(given: PlannedInput) -> RunPlan:
         isolated=facts.benchmark_isolated and facts.harness_isolated,
         max_concurrency=experiment.max_concurrency,
         model=endpoint_name(experiment.model) if experiment.model else None,
+        judge=endpoint_name(experiment.judge) if experiment.judge and facts.judging else None,
         retry=RetryPolicy(
             max_retries=experiment.retry.max_retries,
             min_delay_seconds=experiment.retry.min_delay_seconds,

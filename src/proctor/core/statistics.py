@@ -85,10 +85,10 @@ def wilson(passed: int, total: int) -> Interval | None:
 def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
     """Return the mean of scores in [0, 1], given task by task; None without any score.
 
-    Where every task has one score of 0 or 1, the interval is Wilson's. Otherwise it is Student's with the error of
+    Where the scores of each task are all 0 or all 1, and as many as of any other, tasks are tosses of a coin, and the
+    interval is Wilson's for them. Otherwise it is Student's with the error of
     tasks as clusters: sqrt(C / (C - 1) * sum((sum of the deviations of a task)^2)) / N, for N scores of C tasks (Miller
-    2024, "Adding error bars to evals", with the correction for few clusters). Where all scores are 0 or all are 1, that
-    would be no interval at all, and each task counts once for Wilson's.
+    2024, "Adding error bars to evals", with the correction for few clusters).
     """
     tasks = [task for task in scores if task]
     samples = sum(len(task) for task in tasks)
@@ -99,8 +99,10 @@ def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
     deviations = math.fsum(math.fsum(score - mean for score in task) ** 2 for task in tasks)
     error = math.sqrt(clusters / (clusters - 1) * deviations) / samples if clusters > 1 else None
     interval: Interval | None = None
-    flat = {score for task in tasks for score in task}
-    if (flat <= {0.0, 1.0} and samples == clusters) or flat in ({0.0}, {1.0}):
+    kinds = {(min(task), max(task), len(task)) for task in tasks}
+    if all(low == high in (0.0, 1.0) for low, high, _ in kinds) and (
+        len({count for *_, count in kinds}) == 1 or len({low for low, *_ in kinds}) == 1
+    ):
         interval = wilson(round(mean * clusters), clusters)
     elif error:
         reach = student_quantile(clusters - 1) * error

@@ -15,13 +15,21 @@ ENDED_BY = {"time.agent": "agent_seconds", "time.attempt": "try_seconds"}
 
 def limits_of(task: Task, limits: TimeLimits) -> TimeLimits:
     """Return the limits of a try of a task, from those of its experiment, which are scaled already."""
-    if task.agent_timeout_seconds is None and task.timeout_seconds is None:
+    if (task.agent_timeout_seconds, task.grade_timeout_seconds, task.timeout_seconds) == (None, None, None):
         return limits
     return replace(
         limits,
         agent_seconds=_first(limits.agent_seconds, task.agent_timeout_seconds, limits.task_factor),
+        grade_seconds=_grade_seconds(task, limits),
         try_seconds=_first(limits.try_seconds, task.timeout_seconds, limits.task_factor),
     )
+
+
+def _grade_seconds(task: Task, limits: TimeLimits) -> float | None:
+    """Return the limit of grading: the task's own where the experiment leaves it at its default, which there is."""
+    default = (TimeLimits().grade_seconds or 0.0) * limits.task_factor
+    own = task.grade_timeout_seconds
+    return limits.grade_seconds if own is None or limits.grade_seconds != default else own * limits.task_factor
 
 
 def _first(of_experiment: float | None, of_task: float | None, factor: float) -> float | None:

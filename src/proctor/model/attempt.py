@@ -72,6 +72,10 @@ class Usage:
     `input_tokens` counts what was neither read from nor written to a cache. `reasoning_tokens` are part of
     `output_tokens`. A call that was made and of which nothing else is known is `Usage(calls=1)`: its cost is unknown,
     and the tokens are what is known at least.
+
+    `price_sources` says where the cost comes from, as far as it is known: "reported" by the endpoint or program,
+    "given" in the configuration, or the table of prices with its version. Where a part of the cost is unknown,
+    `known_cost_usd` is the other part (None is none), and `priced_calls` are the calls whose whole cost is in it.
     """
 
     calls: int = 0
@@ -81,16 +85,34 @@ class Usage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
+    known_cost_usd: float | None = None
+    priced_calls: int = 0
+    price_sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what is not a count, or not a cost: usage comes from plugins and endpoints."""
-        counts = (self.calls, self.input_tokens, self.output_tokens)
-        more = (self.cache_read_tokens, self.cache_write_tokens, self.reasoning_tokens)
-        if any(type(count) is not int or count < 0 for count in counts + more):
+        counts = (self.calls, self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens,
+                  self.reasoning_tokens, self.priced_calls)  # fmt: skip
+        if any(type(count) is not int or count < 0 for count in counts):
             raise ValueError(f"token counts must be whole numbers of at least 0: {self!r}")
-        cost: Any = self.cost_usd
-        if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < math.inf):
+        costs: tuple[Any, Any] = (self.cost_usd, self.known_cost_usd)
+        if any(cost is not None and (type(cost) not in (int, float) or not 0 <= cost < math.inf) for cost in costs):
             raise ValueError(f"a cost must be a finite number of at least 0, or None: {self!r}")
+        partly = self.known_cost_usd is not None or self.priced_calls
+        if self.priced_calls > self.calls or (self.cost_usd is not None and partly):
+            raise ValueError(f"a part of a cost is known only where the cost is not, and of no more calls: {self!r}")
+        if type(self.price_sources) is not tuple or any(type(source) is not str for source in self.price_sources):
+            raise ValueError(f"sources of a price must be a tuple of texts: {self!r}")
+
+    @property
+    def cost_at_least_usd(self) -> float:
+        """What it cost at least: all of it, or the part that is known."""
+        return (self.known_cost_usd or 0.0) if self.cost_usd is None else self.cost_usd
+
+    @property
+    def unpriced_calls(self) -> int:
+        """How many of the calls have a cost of which not all is known."""
+        return self.calls - self.priced_calls if self.cost_usd is None else 0
 
     def __add__(self, other: Usage) -> Usage:
         """Sum of both; a cost is known only if the cost of each side that says something is."""
@@ -99,15 +121,24 @@ class Usage:
         if self == NO_USAGE:
             return other
         known = self.cost_usd is not None and other.cost_usd is not None
+        cost = self.cost_at_least_usd + other.cost_at_least_usd
+        calls = self.calls + other.calls
         return Usage(
-            calls=self.calls + other.calls,
+            calls=calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            cost_usd=cost if known else None,
+            known_cost_usd=None if known else cost or None,
+            priced_calls=0 if known else calls - self.unpriced_calls - other.unpriced_calls,
+            price_sources=_together(self.price_sources, other.price_sources),
         )
+
+
+def _together(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return one if one == other or not other else tuple(sorted({*one, *other}))
 
 
 NO_USAGE = Usage()

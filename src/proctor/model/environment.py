@@ -68,6 +68,8 @@ class EnvironmentSpec:
     """What the image was found to be when the run was planned; None where nobody knows."""
     build: Build | None = None
     compose: Compose | None = None
+    image_timeout_seconds: float | None = None
+    """How long it may take to fetch or build the image, once that has begun."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     resources: Resources = Resources()
     network: Network = FULL_NETWORK
@@ -79,6 +81,8 @@ class EnvironmentSpec:
     """Whom commands run as, where they say nothing of it; default: as the image says."""
     workdir: str | None = None
     """The work directory, absolute; default: as the image says, or the provider."""
+    places: tuple[str, ...] = ()
+    """Directories that commands can write beside the work directory, absolute; made where they are missing."""
     proxy: bool = False
     """Whether commands get the proxy variables of the machine that proctor runs on."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import DEFAULT_ENVIRONMENT, EnvironmentSpec
+from proctor.model.price import ModelPrice
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
@@ -36,21 +37,42 @@ class ModelSpec:
     params: Mapping[str, Json] = field(default_factory=_no_params)
     max_connections: int | None = None
     requests_per_minute: float | None = None
+    price: ModelPrice | None = None
+    """What its tokens cost, where that is said; a table of prices may know it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """The task author's solution, for `oracle` only: an answer, or a script to run in the sandbox."""
+class Folder:
+    """A directory of this machine. `digest` is of everything that is in it, and stands for the path."""
 
-    answer: str | None = None
-    script: str | None = None
+    path: str
+    digest: str
 
 
-def _no_files() -> dict[str, bytes]:
+def _no_folders() -> dict[str, Folder]:
     return {}
 
 
 def _no_code() -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The task author's solution, for `oracle` only: an answer, or a script or command to run in the sandbox.
+
+    `folders` are put into the sandbox first, each at the absolute path that is its key. `env` is for script and
+    command; a value `${NAME}` or `${NAME:-default}` stands for a variable of this machine.
+    """
+
+    answer: str | None = None
+    script: str | None = None
+    command: str | None = None
+    folders: Mapping[str, Folder] = field(default_factory=_no_folders)
+    env: Mapping[str, str] = field(default_factory=_no_code)
+
+
+def _no_files() -> dict[str, bytes]:
     return {}
 
 
@@ -86,18 +108,24 @@ class Task:
     reference: Reference | None = None
     tags: tuple[str, ...] = ()
     environment: EnvironmentSpec | None = None
+    grade_environment: EnvironmentSpec | None = None
+    """What grading `fresh` opens its own sandbox from, where that is not `environment`."""
     needs_sandbox: bool = False
     artifacts: tuple[Artifact, ...] = ()
     """What is taken out of the agent's sandbox, which the task needs then; grading `fresh` finds it in its own sandbox,
     at the same paths."""
     agent_timeout_seconds: float | None = None
     """Limit of the agent phase, where the experiment sets none."""
+    grade_timeout_seconds: float | None = None
+    """Limit of phase grade, where the experiment leaves it at its default."""
     timeout_seconds: float | None = None
     """Limit of a whole try, where the experiment sets none."""
     group: str | None = None
     """The task group that it is a member of."""
     code: Mapping[str, str] = field(default_factory=_no_code)
     """What code it consists of: the name of each file or package, and its digest or version."""
+    hidden: Mapping[str, Folder] = field(default_factory=_no_folders)
+    """What only its grader sees, by a name that the grader's parameters know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +171,8 @@ class Experiment:
     benchmark: Component
     harness: Component
     model: ModelSpec | None = None
+    judge: ModelSpec | None = None
+    """The model that graders ask, where they need one."""
     environment: EnvironmentSpec = DEFAULT_ENVIRONMENT
     attempts: int = 1
     max_concurrency: int | None = None

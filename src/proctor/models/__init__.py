@@ -1,1 +1,1 @@
-"""Model families: `mock` without a network, `openai` for every endpoint that speaks OpenAI's chat completions."""
+"""Model families: `openai` and `anthropic` behind endpoints, `local` on this machine, `mock` without any model."""

@@ -1,13 +1,11 @@
 """An HTTP client whose answers are bounded: what an endpoint sends never takes more memory than a body may have.
 
-It knows the HTTP library only by way of the `openai` package, which chooses it.
+It knows the HTTP library only by way of the providers' packages, which choose it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import openai
+from typing import TYPE_CHECKING, Any
 
 from proctor.model.bounds import ANSWER_BYTES, ERROR_BYTES
 
@@ -24,8 +22,19 @@ class AnswerTooLarge(Exception):
         super().__init__(f"the answer is longer than {ANSWER_BYTES:,} bytes")
 
 
-class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Reads whole bodies, up to a bound: beyond it an answer is refused, an error cut, and a redirection not read."""
+class _HttpClient:
+    """What the mixin below is mixed into."""
+
+    if TYPE_CHECKING:
+
+        async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any: ...
+
+
+class Bounded(_HttpClient):
+    """Mixed into an HTTP client: reads whole bodies, up to a bound.
+
+    Beyond it an answer is refused, an error cut, and a redirection not read.
+    """
 
     async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request and read the answer. Raises `AnswerTooLarge`, and what the HTTP library raises."""

@@ -5,29 +5,34 @@
     mock/answers     answers from the file `params.file` (JSON lines, see `proctor.testing.scripts.answers`)
     mock/humaneval   solves the share `params.share` of HumanEval (default 1) and answers the rest wrongly
     mock/script      calls the function `params.script`, written as `package.module:function`
+    mock/agent       runs `params.commands` by the shell tool that it is offered, then submits or says `params.answer`
 
-A script is a function of the messages that returns a text, or a `Completion` where the rest of it matters too.
-Tokens are counted as a quarter of the UTF-8 bytes, rounded up; every message counts by itself.
+A script is a function of the messages, or of the messages and the tools that are offered. It returns a text, or a
+`Completion` where the rest of it matters too, such as tool calls; `usage_of` counts for it. Tokens are counted as a
+quarter of the UTF-8 bytes, rounded up; every text counts by itself, names and arguments of tool calls among them.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from proctor.errors import Fault, MissingPackage, UnknownName, UsageError, describe
-from proctor.model.attempt import Usage
 from proctor.model.spec import ModelSpec
+from proctor.models._counted import tokens_of, usage_of
 from proctor.models._params import read_params
-from proctor.plugins.api import ChatMessage, Completion
+from proctor.models.shell_agent import shell_agent
+from proctor.plugins.api import ChatMessage, Completion, Tool
 
 Script = Callable[[Sequence[ChatMessage]], str | Completion]
 """Answers a conversation; raises `NoAnswer` when it has none to it."""
 
-BYTES_PER_TOKEN = 4
+ToolScript = Callable[[Sequence[ChatMessage], Sequence[Tool]], str | Completion]
+"""A script that sees the tools that are offered as well."""
 
 
 class NoAnswer(LookupError):
@@ -54,14 +59,9 @@ class _Scripted(BaseModel):
     script: str
 
 
-def tokens_of(text: str) -> int:
-    """Return the number of tokens that a mock model counts in `text`."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
-
-
-def usage_of(messages: Sequence[ChatMessage], answer: str) -> Usage:
-    """Return what a mock model says one call used."""
-    return Usage(calls=1, input_tokens=sum(tokens_of(each.text) for each in messages), output_tokens=tokens_of(answer))
+class _Agent(BaseModel):
+    commands: list[str] = []
+    answer: str = "done"
 
 
 def _echo(messages: Sequence[ChatMessage]) -> str:
@@ -91,11 +91,17 @@ def _open_humaneval(spec: ModelSpec) -> Script:
     return _load(spec, "proctor.testing.scripts:humaneval")(params.share)
 
 
-def _open_script(spec: ModelSpec) -> Script:
+def _open_script(spec: ModelSpec) -> Script | ToolScript:
     return _load(spec, read_params(_Scripted, spec).script)
 
 
-_KINDS: dict[str, Callable[[ModelSpec], Script]] = {
+def _open_agent(spec: ModelSpec) -> ToolScript:
+    params = read_params(_Agent, spec)
+    return shell_agent(params.commands, params.answer, spec.id)
+
+
+_KINDS: dict[str, Callable[[ModelSpec], Script | ToolScript]] = {
+    "agent": _open_agent,
     "answers": _open_answers,
     "echo": _open_echo,
     "fixed": _open_fixed,
@@ -123,17 +129,30 @@ def _load(spec: ModelSpec, path: str) -> Callable[..., Any]:
     return found
 
 
+def with_tools(script: Script | ToolScript) -> ToolScript:
+    """Return a script as one that takes the tools too; one that takes one argument never sees them."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        taken = sum(each.kind in kinds for each in inspect.signature(script).parameters.values())
+    except (TypeError, ValueError):  # something built in, which has no signature
+        taken = 1
+    if taken > 1:
+        return cast("ToolScript", script)
+    alone = cast("Script", script)
+    return lambda messages, tools: alone(messages)
+
+
 class MockModel:
     """A model that answers by a script."""
 
-    def __init__(self, spec: ModelSpec, script: Script) -> None:
+    def __init__(self, spec: ModelSpec, script: Script | ToolScript) -> None:
         self.spec = spec
-        self._script = script
+        self._script = with_tools(script)
 
-    async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
+    async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()) -> Completion:
         """Answer by the script; raises `Fault` ("model.invalid_request") when it has no answer, else what it raises."""
         try:
-            answer = self._script(messages)
+            answer = self._script(messages, tools)
         except NoAnswer as error:
             raise Fault("model.invalid_request", f"model `{self.spec.id}` has no answer: {error}") from error
         if isinstance(answer, Completion):
@@ -146,8 +165,8 @@ class MockModel:
         """Do nothing: there is nothing to close."""
 
 
-def script_of(spec: ModelSpec) -> Script:
-    """Return the script of the mock model that `spec.id` names.
+def script_of(spec: ModelSpec) -> Script | ToolScript:
+    """Return the script of the mock model that `spec.id` names; `with_tools` makes any of them callable alike.
 
     Raises `UnknownName` for a mock model that does not exist, and `UsageError` for parameters that it does not take.
     """
@@ -164,3 +183,8 @@ def script_of(spec: ModelSpec) -> Script:
 def open_model(spec: ModelSpec) -> MockModel:
     """Make the mock model that `spec.id` names; raises what `script_of` raises."""
     return MockModel(spec, script_of(spec))
+
+
+__all__ = [
+    "MockModel", "NoAnswer", "Script", "ToolScript", "open_model", "script_of", "tokens_of", "usage_of", "with_tools",
+]  # fmt: skip

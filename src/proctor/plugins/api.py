@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from proctor.model.attempt import NO_USAGE, Grade, GradingMode, Usage
 from proctor.model.spec import Json, Task
-from proctor.plugins.models import ChatMessage, Completion, Model, OpenModel
+from proctor.plugins.asking import ask, collected
+from proctor.plugins.atif import A_CALL, Trajectory
+from proctor.plugins.atif_steps import arguments_of
+from proctor.plugins.models import ChatMessage, Completion, Model, OpenModel, Tool, ToolCall
 from proctor.plugins.providers import Capabilities, Provider, Say
 from proctor.plugins.sandboxes import (
     MEBIBYTE,
@@ -192,13 +195,24 @@ class GradeContext(Protocol):
         """The sandbox of grading (fresh, or the agent's); raises `RuntimeError` in mode none."""
         ...
 
+    @property
+    def judge(self) -> Model:
+        """The model that judges, for a grader that declares `needs_judge`; what its calls use is noted by itself.
+
+        Raises `RuntimeError` where the experiment names none.
+        """
+        ...
+
     def issue(self, code: str, message: str) -> None:
         """Record a problem, such as `grade.time`."""
         ...
 
 
 class Grader(Protocol):
-    """Turns what an attempt left behind into a grade. `options` validates the parameters that tasks give it."""
+    """Turns what an attempt left behind into a grade. `options` validates the parameters that tasks give it.
+
+    One that asks a model has an attribute `needs_judge` as well, which is True.
+    """
 
     name: str
     version: str
@@ -215,8 +229,9 @@ class Grader(Protocol):
 
 
 __all__ = [
-    "API_VERSION", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "AttemptContext", "Benchmark",
-    "Capabilities", "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult",
+    "API_VERSION", "A_CALL", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "AttemptContext",
+    "Benchmark", "Capabilities", "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult",
     "GradeContext", "Grader", "Harness", "LeftOut", "Message", "Model", "OnOutput", "OpenModel", "Provider",
-    "Sandbox", "Say", "Session", "StartSession", "Turn",
+    "Sandbox", "Say", "Session", "StartSession", "Tool", "ToolCall", "Trajectory", "Turn", "arguments_of", "ask",
+    "collected",
 ]  # fmt: skip

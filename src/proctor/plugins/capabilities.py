@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from proctor.model.attempt import Phase
 from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.providers import Capabilities, Provider
 
 _PHASES = (Phase.SETUP, Phase.AGENT, Phase.GRADE)
+
+
+def _all(paths: Sequence[str]) -> str | None:
+    return ", ".join(f"`{path}`" for path in paths) or None
+
 
 _NEEDS: tuple[tuple[str, Callable[[EnvironmentSpec], object], Callable[[Capabilities], bool]], ...] = (
     ("has no images: cannot use `{}`", lambda one: one.image, lambda can: can.image),
@@ -18,6 +23,7 @@ _NEEDS: tuple[tuple[str, Callable[[EnvironmentSpec], object], Callable[[Capabili
     ("cannot limit memory to {} bytes", lambda one: one.resources.memory_bytes, lambda can: can.memory),
     ("cannot limit processes to {}", lambda one: one.resources.processes, lambda can: can.processes),
     ("runs every command as one user: cannot run them as `{}`", lambda one: one.user, lambda can: can.user),
+    ("has no file tree of its own for {}: use bwrap or docker", lambda one: _all(one.places), lambda can: can.places),
     ("chooses the work directory itself: cannot use `{}`", lambda one: one.workdir, lambda can: can.workdir),
 )  # fmt: skip
 """What is said, what an environment asks for (None is nothing), and whether a provider can do it."""

@@ -7,25 +7,54 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from proctor.model.attempt import Usage
-from proctor.model.spec import ModelSpec
+from proctor.model.spec import Json, ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that a model may call. `parameters` is the JSON schema of its arguments, an object."""
+
+    name: str
+    description: str
+    parameters: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool, as the model wrote it: `arguments` is meant to be a JSON object, and may be anything."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation; `role` is system, user or assistant."""
+    """One message of a conversation; `role` is system, user, assistant or tool.
+
+    An assistant's message has the tool calls that were its answer. A tool's message is the result of the call
+    `tool_call_id`, and stands after the message that made it.
+    """
 
     role: str
     text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model answered. `usage` is None when the endpoint reported none."""
+    """What a model answered. `usage` is None when the endpoint reported none.
+
+    `reasoning` is what it thought aloud, where the endpoint tells it apart; it is no part of the answer.
+    """
 
     text: str
     usage: Usage | None
     model: str | None = None
     stop_reason: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
 
 
 class Model(Protocol):
@@ -33,8 +62,11 @@ class Model(Protocol):
 
     spec: ModelSpec
 
-    async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
-        """Make one call, never repeated in silence; raises `Fault` with a `model.*` code."""
+    async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()) -> Completion:
+        """Make one call, in which the model may call `tools`; never repeated in silence.
+
+        Raises `Fault` with a `model.*` code.
+        """
         ...
 
     async def close(self) -> None:

@@ -32,6 +32,8 @@ class Capabilities:
     processes: bool = False
     user: bool = False
     workdir: bool = False
+    places: bool = False
+    """Whether commands can write at any absolute path that the environment names."""
     reuse: bool = False
     """Whether its sandboxes can be marked and reset."""
     snapshot: bool = False

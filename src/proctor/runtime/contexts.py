@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -13,7 +14,7 @@ from proctor.errors import Fault
 from proctor.model.attempt import Usage
 from proctor.model.codes import code_row
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import AgentSandbox, ChatMessage, Completion, Model, Sandbox
+from proctor.plugins.api import AgentSandbox, ChatMessage, Completion, Model, Sandbox, Tool
 from proctor.runtime.backoff import Backoff, retry_after_seconds
 from proctor.runtime.calls import noted_call
 from proctor.runtime.clock import Clock
@@ -67,23 +68,28 @@ class Patience:
 
 
 class PatientModel:
-    """A model whose refused calls are repeated."""
+    """A model whose refused calls are repeated. `priced` puts the cost into what a call used."""
 
-    def __init__(self, model: Model, patience: Patience) -> None:
+    def __init__(self, model: Model, patience: Patience, priced: Callable[[Usage], Usage] | None = None) -> None:
         self.spec = model.spec
         self._model = model
         self._patience = patience
+        self._priced = priced
 
-    async def complete(self, messages: Sequence[ChatMessage]) -> Completion:
+    async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()) -> Completion:
         """Make one call that is taken on."""
-        return await self._patience.repeat(lambda: self._call(messages))
+        completion = await self._patience.repeat(lambda: self._call(messages, tools))
+        if self._priced is None or completion.usage is None:
+            return completion
+        return replace(completion, usage=self._priced(completion.usage))
 
-    async def _call(self, messages: Sequence[ChatMessage]) -> Completion:
+    async def _call(self, messages: Sequence[ChatMessage], tools: Sequence[Tool]) -> Completion:
         activity = self._patience.activity
         activity.sign()
         with noted_call(self._patience.clock):
             try:
-                return await self._model.complete(messages)
+                # One that knows of no tools, as long as it is asked for none, does not have to.
+                return await (self._model.complete(messages, tools) if tools else self._model.complete(messages))
             finally:
                 activity.sign()
 
@@ -116,7 +122,8 @@ class TryContext:
         self.task = task
         self.attempt = attempt
         self.flags = flags
-        self._model = None if model is None else PatientModel(model, patience)
+        self._spec = None if model is None else model.spec
+        self._model = None if model is None else PatientModel(model, patience, self._priced)
         self._patience = patience
         self._activity = patience.activity
         self._notes = notes
@@ -173,7 +180,10 @@ class TryContext:
         if type(usage) is not Usage:
             raise TypeError(f"usage must be a Usage, not {type(usage).__name__}")
         self._activity.sign()
-        self._notes.usage += usage
+        self._notes.usage += self._priced(usage)
+
+    def _priced(self, usage: Usage) -> Usage:
+        return self._notes.priced(self._spec, usage)
 
 
 class GradingContext:
@@ -187,6 +197,7 @@ class GradingContext:
         files: Mapping[str, bytes],
         artifacts: Mapping[str, Path],
         sandbox: Sandbox | None,
+        judge: Model | None = None,
         notes: Notes,
         log: TryLog,
         activity: Activity,
@@ -196,6 +207,7 @@ class GradingContext:
         self.files = files
         self.artifacts = artifacts
         self._sandbox = None if sandbox is None else cast("Sandbox", WatchedSandbox(sandbox, activity, log))
+        self._judge = judge
         self._notes = notes
         self._log = log
         self._activity = activity
@@ -211,6 +223,13 @@ class GradingContext:
         if self._sandbox is None:
             raise RuntimeError(f"task {self.task.id} is graded in mode none, which has no sandbox")
         return self._sandbox
+
+    @property
+    def judge(self) -> Model:
+        """The model that judges."""
+        if self._judge is None:
+            raise RuntimeError("there is no judge: the grader should declare `needs_judge`")
+        return self._judge
 
     def issue(self, code: str, message: str) -> None:
         """Record a problem of the graded work."""

@@ -17,8 +17,9 @@ from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.checkpoint import Work
 from proctor.runtime.collecting import is_inside, place_of
-from proctor.runtime.contexts import GradingContext
+from proctor.runtime.contexts import GradingContext, Patience
 from proctor.runtime.job import TryJob
+from proctor.runtime.judge import JudgeModel
 from proctor.runtime.kept import own_grade
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.phases import Phases
@@ -49,6 +50,7 @@ class Grading:
         log: TryLog,
         phases: Phases,
         backoff: Backoff,
+        patience: Patience,
         boxes: TrySandboxes,
     ) -> None:
         self._job = job
@@ -57,6 +59,7 @@ class Grading:
         self._log = log
         self._phases = phases
         self._backoff = backoff
+        self._patience = patience
         self._boxes = boxes
         self._granted = asyncio.Event()
         if job.checkpoint is not None:  # it was started under the permits of grading
@@ -72,13 +75,14 @@ class Grading:
         box: AgentBox | None = None
         if job.grading is GradingMode.REUSE:
             box = self._boxes.of_agent
-        elif job.grading is GradingMode.FRESH:
+        elif job.grading is GradingMode.FRESH or job.judge is not None:
             if not self._granted.is_set():
                 self._emit(GradingQueued(job.attempt))
                 await self._granted.wait()
-            self._backoff.reopen()
-            box = await self._boxes.open(Purpose.GRADE)
-            await self._backoff.close()
+            if job.grading is GradingMode.FRESH:
+                self._backoff.reopen()
+                box = await self._boxes.open(Purpose.GRADE)
+                await self._backoff.close()
         handed_over = work.without(job.grader.reward_files)
         context = GradingContext(
             task=job.task,
@@ -86,13 +90,19 @@ class Grading:
             files=handed_over.files,
             artifacts=handed_over.artifacts,
             sandbox=None if box is None else box.sandbox,
+            judge=None if job.judge is None else JudgeModel(job.judge, self._patience, self._notes),
             notes=self._notes,
             log=self._log,
             activity=self._backoff.activity,
         )
-        return await self._phases.run(
-            Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, box)
-        )
+        if job.judge is not None:
+            self._backoff.reopen()
+        try:
+            return await self._phases.run(
+                Phase.GRADE, job.limits.grade_seconds, lambda: self._prepare_and_ask(context, handed_over, box)
+            )
+        finally:
+            await self._backoff.close()
 
     async def _prepare_and_ask(self, context: GradingContext, work: Work, box: AgentBox | None) -> Grade:
         if box is not None:

@@ -180,7 +180,8 @@ class Images:
         self, work: _Work, provider: Provider, environment: EnvironmentSpec, file: ImageLog | None
     ) -> None:
         loop = asyncio.get_running_loop()
-        work.heard_at = loop.time()
+        work.heard_at = begun = loop.time()
+        limit = environment.image_timeout_seconds
         say = _hearing(work, loop, file)
         task = loop.create_task(_prepare(provider, environment, say))
         try:
@@ -188,6 +189,12 @@ class Images:
                 left = None if self._stall_seconds is None else work.heard_at + self._stall_seconds - loop.time()
                 if left is not None and left <= 0:
                     raise Fault("image.build_stalled", self._stalled(work), phase=Phase.OPEN)
+                if limit is not None:
+                    left = min(limit + begun - loop.time(), limit if left is None else left)
+                    if left <= 0:
+                        raise Fault(
+                            "image.build_failed", f"{work.name}: it took longer than {limit:g} s", phase=Phase.OPEN
+                        )
                 await asyncio.wait({task}, timeout=left)
         finally:
             if not task.done() and not await end_task(task, END_SECONDS):

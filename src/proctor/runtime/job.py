@@ -17,6 +17,7 @@ from proctor.plugins.api import Benchmark, Grader, Harness, Model, Provider
 from proctor.runtime.agent_box import SandboxHooks
 from proctor.runtime.images import Images
 from proctor.runtime.lanes import Lane
+from proctor.runtime.pricing import Price, unpriced
 
 Save = Callable[[str, bytes | Json], None]
 """Keeps evidence of a try under a name: bytes as they are, anything else as JSON."""
@@ -71,6 +72,8 @@ class TryJob:
     agent_sandbox: bool
     limits: TimeLimits
     model: Model | None = None
+    judge: Model | None = None
+    """What graders ask. Where there is one, grading in mode none asks for permits of its own."""
     flags: Mapping[str, Json] = field(default_factory=dict[str, Json])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     log_level: int = logging.DEBUG
@@ -87,6 +90,10 @@ class TryJob:
     """What sets up each sandbox of the agent, in this order, and undoes it: the experiment's, then the task group's."""
     images: Images | None = None
     """What makes the image of a sandbox ready before it is opened; without it nothing is made ready."""
+    price: Price = unpriced
+    """Says what calls cost."""
+    grade_environment: EnvironmentSpec | None = None
+    """What a sandbox for grading is made from, where that is not the environment of the agent's."""
     keep: Keep | None = None
     """Of which tries the sandboxes are kept; those of a lane never are."""
 

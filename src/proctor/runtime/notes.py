@@ -20,10 +20,12 @@ from proctor.model.bounds import (
     with_gap,
 )
 from proctor.model.codes import Severity
+from proctor.model.spec import ModelSpec
 from proctor.runtime.job import TryJob
 from proctor.runtime.kept import kept_answer, kept_grade
 from proctor.runtime.log_scope import SCOPE, LogScope
 from proctor.runtime.output import HeadTail
+from proctor.runtime.pricing import Price, unpriced
 from proctor.runtime.redact import RedactingFormatter, Redactor
 
 CUT = "output.truncated"
@@ -92,9 +94,10 @@ def enter_scope(job: TryJob, log: TryLog) -> None:
 class Notes:
     """What is reported about a try while it goes on: issues and usage."""
 
-    def __init__(self, redactor: Redactor, on_issue: Callable[[Issue], None]) -> None:
+    def __init__(self, redactor: Redactor, on_issue: Callable[[Issue], None], price: Price = unpriced) -> None:
         self._redactor = redactor
         self._on_issue = on_issue
+        self._price = price
         self._left_out: Counter[str] = Counter()
         self._kinds: set[tuple[str, Severity]] = set()
         self.issues: list[Issue] = []
@@ -118,6 +121,10 @@ class Notes:
     @grader_usage.setter
     def grader_usage(self, usage: Usage) -> None:
         self._grader_usage = _possible(usage)
+
+    def priced(self, model: ModelSpec | None, usage: Usage) -> Usage:
+        """Return what calls of a model used with its cost, as far as that is known; what is not is an issue."""
+        return self._price(model, usage, self.raise_issue)
 
     def add(self, issue: Issue) -> None:
         """Record an issue; its message loses any credential, and its middle where it is too long.
@@ -192,7 +199,7 @@ class Notes:
 def _possible(usage: Usage) -> Usage:
     """Return usage whose sums over all attempts can still be written; a count of thousands of digits could not."""
     if max(usage.calls, usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
-           usage.reasoning_tokens) > TOKENS_AT_MOST or (usage.cost_usd or 0) > COST_USD_AT_MOST:  # fmt: skip
+           usage.reasoning_tokens) > TOKENS_AT_MOST or usage.cost_at_least_usd > COST_USD_AT_MOST:  # fmt: skip
         raise ValueError(f"no try uses more than {TOKENS_AT_MOST:,} tokens or costs more than ${COST_USD_AT_MOST:,}")
     return usage
 

@@ -59,7 +59,7 @@ class TryRunner:
         self._save = save
         self._clock = clock
         self._redactor = redactor
-        self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)))
+        self._notes = Notes(redactor, lambda issue: emit(IssueRaised(job.attempt, issue)), job.price)
         self._log = TryLog(redactor, job.log_level)
         self._backoff = Backoff(job.attempt, emit, clock, sleep)
         self.sight = self._backoff.sight
@@ -79,7 +79,7 @@ class TryRunner:
         self._harvest = Harvest(job, save=save, notes=self._notes, log=self._log, redactor=redactor)
         self._grading = Grading(
             job, emit=emit, notes=self._notes, log=self._log, phases=self._phases, backoff=self._backoff,
-            boxes=self._boxes,
+            patience=self._patience, boxes=self._boxes,
         )  # fmt: skip
 
     def _emit(self, event: TryEvent) -> None:

@@ -93,7 +93,9 @@ class TrySandboxes:
     async def open(self, purpose: Purpose) -> AgentBox:
         """Open a sandbox, as a phase, once its image is there; raises `Fault`. Only an agent's has hooks."""
         job = self._job
-        environment = job.environment if purpose is Purpose.AGENT else for_grading(job.environment)
+        environment = job.environment
+        if purpose is not Purpose.AGENT:
+            environment = for_grading(job.grade_environment or environment)
         await self._wait_for_image(environment)
         opened = utc(self._patience.clock.wall()).strftime("%Y-%m-%dT%H:%M:%SZ")
         of_try = {"attempt": job.attempt, "try": str(job.try_number), "purpose": purpose.value}

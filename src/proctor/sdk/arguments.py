@@ -44,6 +44,8 @@ class CallArguments(TypedDict, total=False):
     """What standard error shows; default: none."""
     fail_under: float | None
     """The share of slots that has to pass for exit code 0."""
+    missing: Literal["zero", "exclude", "fail"] | None
+    """What the rate makes of slots without a score; default: they widen its range."""
     reuse: bool | str | None
     """Fill slots with attempts of earlier runs: of the one with that id or, with True, the newest of each slot."""
     rerun: Literal["failed", "all"] | None
@@ -55,6 +57,8 @@ class RunArguments(CallArguments, total=False):
 
     environment: Named | EnvironmentSpec
     """A provider by its name, `{"provider": ..., "image": ...}`, or an `EnvironmentSpec`."""
+    judge: Named
+    """The model that graders ask, where they need one."""
     attempts: int
     max_concurrency: int | None
     grading: Literal["none", "fresh", "reuse"] | None

@@ -43,6 +43,10 @@ class RunResult:
     """What that says, in words."""
     signal: int | None = None
     """The number of the signal that ended it."""
+    cost_at_least_usd: float = 0.0
+    """All of `cost_usd`, or where that is None the part of it that is known."""
+    unpriced_calls: int = 0
+    """How many calls have a cost of which not all is known."""
 
     @property
     def attempts(self) -> Iterator[dict[str, Any]]:
@@ -80,6 +84,7 @@ class LaunchResult(Mapping[str, RunResult]):
 
 _FROM_SUMMARY = (
     "experiment", "counts", "headline", "rate", "low", "high", "mean_score", "cost_usd", "completion", "signal",
+    "cost_at_least_usd", "unpriced_calls",
 )  # fmt: skip
 
 

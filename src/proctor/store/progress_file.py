@@ -59,6 +59,7 @@ class Left(msgspec.Struct, frozen=True):
     seconds_total: float | None = None
     cost_usd: float | None = None
     cost_spread_usd: float | None = None
+    cost_at_least_usd: float | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -84,6 +85,10 @@ class Progress(msgspec.Struct, frozen=True):
     between_tries: int
     cost_usd: float | None
     """So far, of attempts whose try has ended; None where a price is not known."""
+    cost_at_least_usd: float = 0.0
+    """All of it, or the part of it that is known."""
+    unpriced_calls: int = 0
+    """How many calls have a cost of which not all is known."""
     estimate: Left | None = None
     waiting: dict[str, int] | None = None
     """How many queued attempts wait for what; None where that is not known."""

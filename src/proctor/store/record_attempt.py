@@ -238,7 +238,11 @@ def issue_columns(issue: Any) -> Row:
 
 
 def _usage(usage: Any) -> Row:
+    known, unpriced = usage.cost_usd, 0
+    if known is None:
+        known, unpriced = usage.known_cost_usd or 0.0, usage.calls - usage.priced_calls
     return (
         whole(usage.calls), whole(usage.input_tokens), whole(usage.output_tokens), whole(usage.cache_read_tokens),
         whole(usage.cache_write_tokens), whole(usage.reasoning_tokens), usage.cost_usd,
+        float(known), whole(unpriced), text(", ".join(usage.price_sources)) if usage.price_sources else None,
     )  # fmt: skip

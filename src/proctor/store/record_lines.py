@@ -43,10 +43,13 @@ def _usage_is_right(usage: Any) -> bool:
         return True
     counts = (
         usage.calls, usage.input_tokens, usage.output_tokens,
-        usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens,
+        usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens, usage.priced_calls,
     )  # fmt: skip
-    cost = usage.cost_usd
-    return min(counts) >= 0 and (cost is None or 0 <= cost < math.inf)
+    cost, part = usage.cost_usd, usage.known_cost_usd
+    if cost is not None and (part is not None or usage.priced_calls):
+        return False
+    costs_are_right = all(one is None or 0 <= one < math.inf for one in (cost, part))
+    return min(counts) >= 0 and usage.priced_calls <= usage.calls and costs_are_right
 
 
 def _try_is_right(event: Any) -> bool:

@@ -14,7 +14,7 @@ from proctor.store.record_columns import table
 APPLICATION_ID = 0x50524352
 """Marks a SQLite file as a record: "PRCR"."""
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """The formats of the record, oldest first, as the migrations name them; this proctor writes the last."""
 
 _RUN_KEY = "run_key int key: the run"
@@ -160,6 +160,9 @@ USAGE = table(
     "cache_write_tokens int not null: written to a cache",
     "reasoning_tokens int not null: part of output_tokens",
     "cost_usd real: NULL is unknown",
+    "cost_at_least_usd real: all of cost_usd, or the part of it that is known",
+    "unpriced_calls int: calls with a cost of which not all is known",
+    "price_sources text: where the cost comes from, with commas between; NULL where nothing says it",
 )
 
 ARTIFACT = table(

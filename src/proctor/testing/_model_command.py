@@ -12,7 +12,8 @@ from proctor.errors import ProctorError, UsageError
 from proctor.model.spec import ModelSpec
 from proctor.models.mock import script_of
 from proctor.testing.model_server import HOST, ModelServer
-from proctor.testing.replies import Delay, Failure, Reply, Request, answering
+from proctor.testing.replies import Delay, Failure, Reply, Request, answering, failing_first
+from proctor.testing.shell_script import shell_script
 
 
 async def run_until_signal(server: ModelServer, started: Callable[[str], None]) -> None:
@@ -27,36 +28,26 @@ async def run_until_signal(server: ModelServer, started: Callable[[str], None]) 
 
 
 def _script_from_options(
-    script: str | None, answers: str | None, text: str | None, share: str | None
+    script: str | None, answers: str | None, text: str | None, share: str | None, commands: Sequence[str]
 ) -> Callable[[Request], Reply]:
+    if script == "agent":
+        return shell_script(commands, answer="done" if text is None else text)
+    if commands:
+        raise UsageError("--command is for `--script agent`")
     name = script or ("answers" if answers else "fixed" if text is not None else "echo")
     given = {"file": answers, "text": text, "share": share, "script": name if ":" in name else None}
     params = {key: value for key, value in given.items() if value is not None}
     return answering(script_of(ModelSpec(id=f"mock/{'script' if ':' in name else name}", params=params)))
 
 
-def _failing_first(then: Callable[[Request], Reply], failure: Failure, times: int | None) -> Callable[[Request], Reply]:
-    left = times
-
-    def reply(request: Request) -> Reply:
-        nonlocal left
-        if left is None:
-            return failure
-        if left > 0:
-            left -= 1
-            return failure
-        return then(request)
-
-    return reply
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--host", default=HOST, show_default=True, help="Address to listen on")
 @click.option("--port", default=0, show_default=True, help="Port to listen on; 0 is any")
-@click.option("--script", help="Who answers: echo, fixed, answers, humaneval or package.module:function")
+@click.option("--script", help="Who answers: agent, echo, fixed, answers, humaneval or package.module:function")
+@click.option("--command", "commands", multiple=True, help="What --script agent runs by its shell tool (repeatable)")
 @click.option("--share", help="Share of HumanEval that is solved, such as 0.5 (for --script humaneval)")
 @click.option("--answers", metavar="FILE", help="Answer from this file of JSON lines")
-@click.option("--text", help="Answer this text to everything")
+@click.option("--text", help="Answer this text to everything; with --script agent, at its end")
 @click.option("--status", type=click.IntRange(400, 599), help="Answer with this status instead")
 @click.option("--times", type=click.IntRange(0), help="Answer so many requests with --status (default: all)")
 @click.option("--retry-after", metavar="VALUE", help="Retry-After header of --status: seconds or a date")
@@ -69,6 +60,7 @@ def _main(  # noqa: PLR0917 - one per option, passed by name
     host: str,
     port: int,
     script: str | None,
+    commands: tuple[str, ...],
     share: str | None,
     answers: str | None,
     text: str | None,
@@ -80,9 +72,9 @@ def _main(  # noqa: PLR0917 - one per option, passed by name
     models: tuple[str, ...],
 ) -> None:
     """Serve a scripted model over HTTP, print its base URL, and stop on SIGINT or SIGTERM."""
-    reply = _script_from_options(script, answers, text, share)
+    reply = _script_from_options(script, answers, text, share, commands)
     if status is not None:
-        reply = _failing_first(reply, Failure(status, message, retry_after=retry_after), times)
+        reply = failing_first(reply, Failure(status, message, retry_after=retry_after), times)
     elif times is not None or retry_after is not None:
         raise UsageError("--times and --retry-after say something of --status, which is not given")
     inner = reply

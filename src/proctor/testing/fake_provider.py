@@ -98,6 +98,7 @@ class FakeProvider:
         processes=True,
         user=True,
         workdir=True,
+        places=True,
         reuse=True,
         snapshot=True,
         keep=True,

@@ -1,4 +1,4 @@
-"""A scripted model server: real HTTP on this machine that speaks OpenAI's chat completions.
+"""A scripted model server: real HTTP on this machine that speaks as OpenAI's and Anthropic's APIs do.
 
     async with ModelServer(["first answer", Failure(429, retry_after="2"), "second"]) as server:
         ...                                # server.base_url, server.requests
@@ -6,7 +6,7 @@
     with serve(answering(humaneval("0.5"))) as server:       # in a thread, for code that is not async
         ...
 
-It answers `POST /v1/chat/completions` (whole or as a stream of events) and `GET /v1/models`, and keeps every request.
+It answers chat completions, responses and messages (whole or as a stream of events), and keeps every request.
 From a shell: `python -m proctor.testing.model_server --script humaneval --share 0.5`.
 """
 
@@ -19,10 +19,11 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from proctor.errors import MissingPackage
-from proctor.plugins.api import ChatMessage
+from proctor.plugins.api import ChatMessage, Tool
 from proctor.testing.replies import (
     Answer,
     Cut,
@@ -33,11 +34,13 @@ from proctor.testing.replies import (
     Reply,
     Request,
     ServerScript,
-    completion_body,
-    completion_chunks,
-    error_body,
-    messages_of,
+    WireName,
 )
+from proctor.testing.wire_chat import CHAT
+from proctor.testing.wire_common import Wire, json_or_none, models_body
+from proctor.testing.wire_messages import MESSAGES, count_of
+from proctor.testing.wire_responses import RESPONSES
+from proctor.testing.wire_sending import WireSender
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -57,17 +60,25 @@ def _aiohttp_web() -> Any:
 class ModelServer:
     """The server; `requests` are all that came, in order. Use it as an async context manager, or start and stop it.
 
-    Raises `MissingPackage` without aiohttp.
+    With `api_key`, a request that brings another is refused. Raises `MissingPackage` without aiohttp.
     """
 
     def __init__(
-        self, script: ServerScript, *, host: str = HOST, port: int = 0, models: Sequence[str] = ("scripted",)
+        self,
+        script: ServerScript,
+        *,
+        host: str = HOST,
+        port: int = 0,
+        models: Sequence[str] = ("scripted",),
+        api_key: str | None = None,
     ) -> None:
         self.requests: list[Request] = []
         self.open_requests = 0
         self.peak_open_requests = 0
         self._script = script
         self._taken = 0
+        self._answers = 0
+        self._api_key = api_key
         self._host = host
         self._port = port
         self._models = tuple(models)
@@ -77,16 +88,24 @@ class ModelServer:
 
     @property
     def base_url(self) -> str:
-        """The address to give to a client, `/v1` included; raises `RuntimeError` before the server is started."""
+        """The address for OpenAI's clients, `/v1` included; raises `RuntimeError` before the server is started."""
+        return f"{self.root_url}/v1"
+
+    @property
+    def root_url(self) -> str:
+        """The address for Anthropic's clients, which add `/v1`; raises `RuntimeError` like `base_url`."""
         if self._runner is None:
             raise RuntimeError("the model server is not started")
         port = self._runner.addresses[0][1]
-        return f"http://{self._host}:{port}/v1"
+        return f"http://{self._host}:{port}"
 
     async def start(self) -> None:
         """Listen; raises `OSError` when the port is taken."""
         app = self._web.Application(client_max_size=LARGEST_BODY_BYTES)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        for wire in (CHAT, RESPONSES, MESSAGES):
+            app.router.add_post(wire.path, partial(self._take, wire=wire))
+        app.router.add_post(f"{MESSAGES.path}/count_tokens", self._count)
+        app.router.add_get("/", self._greet)  # and HEAD
         app.router.add_get("/v1/models", self._list_models)
         app.router.add_route("*", "/{anything:.*}", self._unknown)
         # A client that gives up ends its handler, so that a hung request does not count as open for ever.
@@ -114,25 +133,46 @@ class ModelServer:
     async def __aexit__(self, *details: object) -> None:
         await self.stop()
 
-    async def _chat(self, http: web.Request) -> web.StreamResponse:
+    async def _take(self, http: web.Request, wire: Wire) -> web.StreamResponse:
         self.open_requests += 1
         self.peak_open_requests = max(self.peak_open_requests, self.open_requests)
         try:
-            raw = await http.read()
-            try:
-                body = json.loads(raw)
-                messages = messages_of(body)
-            except ValueError as error:
-                self._keep(http, _json_or_none(raw))
-                return self._error(400, f"the request cannot be read: {error}")
-            request = self._keep(http, body, messages)
-            return await self._reply(http, request, await self._next_reply(request))
+            request = await self._read(http, wire)
+            sender = WireSender(self._web, wire, self._stopping)
+            refusal = self._wrong_key(request) or wire.refuse(request)
+            if refusal is not None:
+                return sender.failure(request, refusal)
+            return await self._reply(http, request, await self._next_reply(request), sender)
         finally:
             self.open_requests -= 1
 
-    def _keep(self, http: web.Request, body: Any, messages: tuple[ChatMessage, ...] = ()) -> Request:
+    async def _read(self, http: web.Request, wire: Wire) -> Request:
+        """Keep the request; raises the response of status 400 for one that cannot be read."""
+        raw = await http.read()
+        try:
+            body = json.loads(raw)
+            messages, tools = wire.read(body)
+        except (ValueError, RecursionError) as error:
+            self._keep(http, json_or_none(raw))
+            said = json.dumps(wire.error(f"the request cannot be read: {error}", None, 400))
+            raise self._web.HTTPBadRequest(text=said, content_type="application/json") from error
+        return self._keep(http, body, messages, tools, wire.name)
+
+    def _wrong_key(self, request: Request) -> Failure | None:
+        if self._api_key is None or request.api_key == self._api_key:
+            return None
+        return Failure(401, "the key is missing" if request.api_key is None else "the key is not the right one")
+
+    def _keep(
+        self,
+        http: web.Request,
+        body: Any,
+        messages: Sequence[ChatMessage] = (),
+        tools: Sequence[Tool] = (),
+        wire: WireName | None = None,
+    ) -> Request:
         headers = {name.lower(): value for name, value in http.headers.items()}
-        request = Request(http.method, http.path, headers, body, messages)
+        request = Request(http.method, http.path, headers, body, tuple(messages), tuple(tools), wire)
         self.requests.append(request)
         return request
 
@@ -145,12 +185,12 @@ class ModelServer:
         self._taken += 1
         return self._script[self._taken - 1]
 
-    async def _reply(self, http: web.Request, request: Request, reply: Reply) -> web.StreamResponse:
+    async def _reply(self, http: web.Request, request: Request, reply: Reply, sender: WireSender) -> web.StreamResponse:
         if isinstance(reply, Delay):
             await asyncio.sleep(reply.seconds)
             reply = reply.reply
         if isinstance(reply, Failure):
-            return self._fail(request, reply)
+            return sender.failure(request, reply)
         if isinstance(reply, Garbage):
             return self._web.Response(body=reply.body, content_type=reply.content_type)
         if isinstance(reply, Hang):
@@ -159,63 +199,27 @@ class ModelServer:
             if http.transport is not None:
                 http.transport.abort()
             return self._web.Response()
-        answer = reply if isinstance(reply, Answer) else Answer(reply if isinstance(reply, str) else reply.text)
-        return await self._answer(http, request, answer, len(self.requests), half=isinstance(reply, Cut))
+        self._answers += 1
+        answer = Answer(reply) if isinstance(reply, str) else reply
+        return await sender.answer(http, request, answer, self._answers)
 
-    async def _answer(
-        self, http: web.Request, request: Request, answer: Answer, number: int, *, half: bool = False
-    ) -> web.StreamResponse:
-        response = self._web.StreamResponse()
-        if request.stream:
-            response.content_type = "text/event-stream"
-            response.headers["Cache-Control"] = "no-cache"
-            pieces = completion_chunks(answer, request, number)
-        else:
-            response.content_type = "application/json"
-            whole = json.dumps(completion_body(answer, request, number)).encode()
-            response.content_length = len(whole)
-            pieces = [whole[: len(whole) // 2], whole[len(whole) // 2 :]]
-        try:
-            await response.prepare(http)
-            for piece in pieces[: len(pieces) // 2] if half else pieces:
-                await response.write(piece)
-            if not half:
-                await response.write_eof()
-        except ConnectionResetError:
-            return response  # the client gave up in the middle, as it may
-        if half and http.transport is not None:
-            http.transport.close()  # no abort: what was sent so far is to arrive
-        return response
-
-    def _fail(self, request: Request, failure: Failure) -> web.StreamResponse:
-        headers = {} if failure.retry_after is None else {"Retry-After": failure.retry_after}
-        if failure.body is not None:
-            return self._web.Response(status=failure.status, body=failure.body, headers=headers)
-        message = failure.message
-        if failure.echo_authorization:
-            message = f"{message} (authorization: {request.headers.get('authorization', 'none')})"
-        return self._error(failure.status, message, failure.code, headers)
-
-    def _error(
-        self, status: int, message: str, code: str | None = None, headers: dict[str, str] | None = None
-    ) -> web.StreamResponse:
-        return self._web.json_response(error_body(message, code, status), status=status, headers=headers)
+    async def _count(self, http: web.Request) -> web.StreamResponse:
+        request = await self._read(http, MESSAGES)
+        return self._web.json_response({"input_tokens": count_of(request.messages, request.tools)})
 
     async def _list_models(self, http: web.Request) -> web.StreamResponse:
         self._keep(http, None)
-        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "proctor"} for name in self._models]
-        return self._web.json_response({"object": "list", "data": listed})
+        return self._web.json_response(models_body(self._models))
+
+    async def _greet(self, http: web.Request) -> web.StreamResponse:
+        """Say that somebody is there: programs ask before they send anything."""
+        self._keep(http, None)
+        return self._web.json_response({"status": "ok"})
 
     async def _unknown(self, http: web.Request) -> web.StreamResponse:
-        self._keep(http, _json_or_none(await http.read()))
-        return self._error(404, f"there is no {http.method} {http.path}", "unknown_url")
-
-
-def _json_or_none(raw: bytes) -> Any:
-    try:
-        return json.loads(raw)
-    except ValueError:
-        return None
+        self._keep(http, json_or_none(await http.read()))
+        wire = MESSAGES if "anthropic-version" in http.headers else CHAT
+        return WireSender(self._web, wire, self._stopping).error(404, f"there is no {http.method} {http.path}")
 
 
 @contextmanager

@@ -1,26 +1,26 @@
-"""What the scripted model server can answer, and how that looks on the wire of OpenAI's chat completions."""
+"""What the scripted model server can be told to answer, the same on every wire, and what a script sees of a request."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from proctor.model.attempt import Usage
 from proctor.model.spec import Json
-from proctor.models.mock import NoAnswer, Script, usage_of
-from proctor.plugins.api import ChatMessage, Completion
+from proctor.models.mock import NoAnswer, Script, ToolScript, with_tools
+from proctor.plugins.api import ChatMessage, Completion, Tool, ToolCall
 
-PIECE_CHARACTERS = 16
-"""How much text one chunk of a stream carries."""
+WireName = Literal["chat", "responses", "messages"]
+"""OpenAI's chat completions, OpenAI's responses, Anthropic's messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request as the server saw it.
 
-    `body` is the JSON value, or None where it is not JSON. Header names are lower case.
+    `body` is the JSON value, or None where it is not JSON. Header names are lower case. `messages` and `tools` are the
+    same whatever the wire. `wire` is None for what is no request for an answer.
     """
 
     method: str
@@ -28,47 +28,74 @@ class Request:
     headers: Mapping[str, str]
     body: Json = None
     messages: tuple[ChatMessage, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    wire: WireName | None = None
 
     @property
     def model(self) -> str:
         """The model that was asked for."""
-        return str(self._field("model", ""))
+        return str(self.field("model", ""))
 
     @property
     def stream(self) -> bool:
         """Whether the answer is to be streamed."""
-        return self._field("stream", False) is True
+        return self.field("stream") is True
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream is to end with the usage."""
-        options = self._field("stream_options", None)
-        return _object(options).get("include_usage") is True
+        """Whether a stream of chat completions is to end with the usage; the other wires always do."""
+        return _object(self.field("stream_options")).get("include_usage") is True
 
-    def _field(self, name: str, default: Json) -> Json:
+    @property
+    def api_key(self) -> str | None:
+        """The key that came, as `x-api-key` or as a bearer token."""
+        bearer = self.headers.get("authorization", "")
+        named = self.headers.get("x-api-key")
+        return named or (bearer[len("bearer ") :].strip() if bearer.lower().startswith("bearer ") else None)
+
+    def field(self, name: str, default: Json = None) -> Json:
+        """Return a field of the body."""
         return _object(self.body).get(name, default)
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the model.
+    """An answer of the model, in a form of no provider; each wire says it in its own.
 
-    `usage` is counted as the mock models count, or the object given, or left out where it is None. `model` is the one
-    that was asked for unless said otherwise.
+    `usage` is counted as the mock models count, or a `Usage` that each wire reports in its way, or an object that is
+    sent as it stands, or left out where it is None. `finish_reason` is in OpenAI's words (stop, length, tool_calls,
+    content_filter), by default what fits the answer; a word that a wire has no other for is sent as it is. `model` is
+    the one that was asked for unless said otherwise. `refusal` is a text instead of `text`. An `empty` answer has no
+    choices, no output, no blocks. A tool call may be malformed: arguments that are no JSON, an id that is empty (and
+    then is not sent).
     """
 
-    text: str
-    usage: Mapping[str, Json] | Literal["counted"] | None = "counted"
-    finish_reason: str = "stop"
+    text: str = ""
+    usage: Usage | Mapping[str, Json] | Literal["counted"] | None = "counted"
+    finish_reason: str | None = None
     model: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+    refusal: str | None = None
+    empty: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why the answer ended, in OpenAI's words."""
+        return self.finish_reason or ("tool_calls" if self.tool_calls else "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error status with OpenAI's error object.
+    """An error status with the error object of the wire.
 
     `retry_after` is sent as the header of that name, seconds or a date. With `echo_authorization` the message holds the
-    request's Authorization header, as careless servers do. `body` is sent instead of the error object.
+    request's key, as careless servers do. `body` is sent instead of the error object. `code` is the `code` of OpenAI's
+    object and the `type` of Anthropic's, where the one that goes with the status will not do.
     """
 
     status: int
@@ -86,10 +113,18 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Break the connection: before anything is answered, or after half of an answer."""
+    """Break the connection: before anything is answered, after half of an answer, or in its first tool call.
 
-    where: Literal["start", "half"] = "start"
+    The answer is `answer`, or one with `text`. Where there is no stream, "tool_call" is "half". With `error`, a stream
+    says so as its last event, as a provider does that fails in the middle, and then ends in good order. With `stall`,
+    nothing more is sent and the connection stays open.
+    """
+
+    where: Literal["start", "half", "tool_call"] = "start"
     text: str = "this answer is never seen whole"
+    answer: Answer | None = None
+    error: Failure | None = None
+    stall: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +136,35 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
+class Mangled:
+    """An answer of which each piece, a whole body or one event, is changed on its way out."""
+
+    answer: Answer
+    change: Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Delay:
     """Wait `seconds`, then reply."""
 
     seconds: float
-    reply: Answer | Failure | Hang | Cut | Garbage | str
+    reply: Answer | Failure | Hang | Cut | Garbage | Mangled | str
 
 
-Reply = Answer | Failure | Hang | Cut | Garbage | Delay | str
+Reply = Answer | Failure | Hang | Cut | Garbage | Mangled | Delay | str
 """What can be answered; a string is an `Answer` with that text."""
 
 ServerScript = Sequence[Reply] | Callable[[Request], Reply | Awaitable[Reply]]
 """Replies in the order in which requests come, or a function that replies to a request."""
 
 
-def _object(value: Json) -> dict[str, Json]:
-    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
-
-
-def answering(script: Script) -> Callable[[Request], Reply]:
+def answering(script: Script | ToolScript) -> Callable[[Request], Reply]:
     """Make the server answer as a mock model with this script does; what it has no answer to gets status 400."""
+    seeing = with_tools(script)
 
     def reply(request: Request) -> Reply:
         try:
-            answer = script(request.messages)
+            answer = seeing(request.messages, request.tools)
         except NoAnswer as error:
             return Failure(400, str(error), code="no_answer")
         return _answer_of(answer) if isinstance(answer, Completion) else Answer(answer)
@@ -133,110 +173,43 @@ def answering(script: Script) -> Callable[[Request], Reply]:
 
 
 def _answer_of(completion: Completion) -> Answer:
-    usage = None if completion.usage is None else openai_usage(completion.usage)
-    return Answer(completion.text, usage, completion.stop_reason or "stop", completion.model)
+    return Answer(
+        completion.text,
+        completion.usage,
+        completion.stop_reason,
+        completion.model,
+        completion.tool_calls,
+        completion.reasoning,
+    )
 
 
-def openai_usage(usage: Usage) -> dict[str, Json]:
-    """Return usage as OpenAI reports it: cached tokens are a part of the prompt."""
-    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-    reported: dict[str, Json] = {
-        "prompt_tokens": prompt,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": prompt + usage.output_tokens,
-    }
-    if usage.cache_read_tokens or usage.cache_write_tokens:
-        reported["prompt_tokens_details"] = {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        }
-    if usage.reasoning_tokens:
-        reported["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return reported
+def failing_first(
+    then: Callable[[Request], Reply], failure: Failure, times: int | None = None
+) -> Callable[[Request], Reply]:
+    """Answer the first `times` requests (None: all) with `failure`, then by `then`: a storm of 429, say."""
+    left = times
+
+    def reply(request: Request) -> Reply:
+        nonlocal left
+        if left is None:
+            return failure
+        if left > 0:
+            left -= 1
+            return failure
+        return then(request)
+
+    return reply
 
 
-def messages_of(body: Json) -> tuple[ChatMessage, ...]:
-    """Return the messages of a request's body; raises `ValueError` for what is no list of messages with text."""
-    if not isinstance(body, dict):
-        raise ValueError("the body is not a JSON object")
-    listed = cast("dict[str, Json]", body).get("messages")
-    if not isinstance(listed, list) or not listed:
-        raise ValueError("`messages` must be a list with at least one message")
-    return tuple(_message_of(each) for each in cast("list[Json]", listed))
+def not_utf_8(text: str = "caf\N{LATIN SMALL LETTER E WITH ACUTE}") -> Mangled:
+    """Return an answer whose text is sent in Latin 1, so that the body is no UTF-8; raises `ValueError` for ASCII."""
+    if text.isascii():
+        raise ValueError(f"nothing in {text!r} differs between Latin 1 and UTF-8")
 
+    def change(piece: bytes) -> bytes:
+        for each in set(text):
+            if not each.isascii():
+                piece = piece.replace(f"\\u{ord(each):04x}".encode(), each.encode("latin-1"))
+        return piece
 
-def _message_of(value: Json) -> ChatMessage:
-    if not isinstance(value, dict):
-        raise ValueError("a message must be an object")
-    message = cast("dict[str, Json]", value)
-    role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str):
-        raise ValueError("a message must have a role")
-    if isinstance(content, list):
-        parts = cast("list[Json]", content)
-        content = "".join(
-            str(cast("dict[str, Json]", part).get("text", "")) for part in parts if isinstance(part, dict)
-        )
-    if not isinstance(content, str):
-        raise ValueError("a message must have text as its content")
-    return ChatMessage(role, content)
-
-
-def error_body(message: str, code: str | None, status: int) -> dict[str, Json]:
-    """Return OpenAI's error object."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
-def _usage_of(answer: Answer, request: Request) -> Json:
-    if answer.usage == "counted":
-        return openai_usage(usage_of(request.messages, answer.text))
-    return None if answer.usage is None else dict(answer.usage)
-
-
-def completion_body(answer: Answer, request: Request, number: int) -> dict[str, Json]:
-    """Return the body of an answer that is not streamed."""
-    message = {"role": "assistant", "content": answer.text, "refusal": None}
-    body: dict[str, Json] = {
-        "id": f"chatcmpl-{number}",
-        "object": "chat.completion",
-        "created": 0,
-        "model": answer.model or request.model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish_reason}],
-    }
-    usage = _usage_of(answer, request)
-    if usage is not None:
-        body["usage"] = usage
-    return body
-
-
-def completion_chunks(answer: Answer, request: Request, number: int) -> list[bytes]:
-    """Return the events of a streamed answer, the end mark included."""
-    head: dict[str, Json] = {
-        "id": f"chatcmpl-{number}",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": answer.model or request.model,
-    }
-    usage = _usage_of(answer, request) if request.wants_usage else None
-    tail: dict[str, Json] = {"usage": None} if request.wants_usage else {}
-
-    def event(delta: dict[str, Json], finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        return _event({**head, "choices": [choice], **tail})
-
-    events = [event({"role": "assistant", "content": ""})]
-    events += [event({"content": piece}) for piece in _pieces(answer.text)]
-    events.append(event({}, answer.finish_reason))
-    if usage is not None:
-        events.append(_event({**head, "choices": [], "usage": usage}))
-    return [*events, b"data: [DONE]\n\n"]
-
-
-def _event(value: Json) -> bytes:
-    return b"data: " + json.dumps(value).encode() + b"\n\n"
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), PIECE_CHARACTERS):
-        yield text[start : start + PIECE_CHARACTERS]
+    return Mangled(Answer(text), change)

@@ -70,7 +70,9 @@ def test_an_unknown_mock_names_the_nearest_and_all():
     with pytest.raises(UnknownName) as caught:
         open_model(mock("humanevil"))
     assert "`mock/humaneval`" in caught.value.message
-    assert all(f"`mock/{name}`" in caught.value.hint for name in ("answers", "echo", "fixed", "humaneval", "script"))
+    assert all(
+        f"`mock/{name}`" in caught.value.hint for name in ("agent", "answers", "echo", "fixed", "humaneval", "script")
+    )
 
 
 def test_an_unknown_parameter_names_the_nearest():
