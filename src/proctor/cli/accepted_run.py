@@ -25,6 +25,7 @@ from proctor.store.codec import encode
 from proctor.store.files import write_file
 from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
+from proctor.store.plan_tags import KEY, rows_by_tag
 from proctor.store.results import write_json
 
 
@@ -55,7 +56,7 @@ def write_accepted(
         rng = random.Random(int.from_bytes(os.urandom(16)))  # noqa: S311 - ids have to differ, not to be secret
         invocation = new_id(rng)
         events = list(_events(run_plan, accepted, results_dir, invocation, layout.run_id))
-        view = RunView(run_plan.experiment.name)
+        view = RunView(run_plan.experiment.name, tags={task.id: task.tags for task in run_plan.tasks if task.tags})
         for event in events:
             view.add(event, at)
         about = {"run": layout.run_id, "invocation": invocation}
@@ -98,6 +99,8 @@ def _plan_of(run_plan: RunPlan, accepted: Sequence[Acceptable], about: dict[str,
         )
         for one in accepted
     ]
-    tasks = (run_plan.tasks[place] for place in dict.fromkeys(one.place for one in accepted))
+    tasks = [run_plan.tasks[place] for place in dict.fromkeys(one.place for one in accepted)]
     task_parts = {task.id: run_plan.task_parts(task) for task in tasks}
+    if tags := rows_by_tag(task.tags for task in tasks):
+        about = {**about, KEY: tags}
     return PlanFile(redacted(run_plan.experiment, redactor), slots, run_plan.shared_identity.parts, task_parts, about)

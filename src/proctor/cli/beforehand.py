@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from proctor.cli.model_limits import differing_limits
+from proctor.cli.model_limits import differing_limits, endpoints_of
+from proctor.cli.price_notes import price_notes
 from proctor.cli.proxy import proxy_note
 from proctor.cli.resolve import Resolved
 from proctor.core.plan import RunPlan
@@ -17,7 +18,8 @@ def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[s
     pairs = zip(resolved, plans, strict=True)
     warnings = [_warning(one) for one, run_plan in pairs if opens_sandboxes(run_plan)]
     notes = [text for one in resolved for text in one.notes]
-    notes += differing_limits(one.experiment.model for one in resolved if one.experiment.model)
+    notes += differing_limits(model for one in resolved for model in endpoints_of(one.experiment))
+    warnings += price_notes(one.experiment for one in resolved)
     said = [f"warning: {text}" for text in warnings if text] + [f"note: {text}" for text in notes]
     proxy = proxy_note(plans, os.environ)
     said += [] if proxy is None else [proxy]

@@ -23,11 +23,17 @@ class ClosingOnce:
     def __init__(self, resolved: Sequence[Resolved], interrupts: Interrupts, grace_seconds: float) -> None:
         self._interrupts = interrupts
         self._grace_seconds = grace_seconds
-        self._open: dict[int, tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = {}
-        for one in resolved:
-            if one.model is not None:
-                self._open[id(one.model)] = f"model {one.model.spec.id}", one.model.close
-            self._open[id(one.provider)] = f"provider {one.provider.name}", one.provider.finalize
+        self._resolved = resolved
+
+    def _take(self) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Return what is open now, which is closed by whoever took it; a judge is opened after this was made."""
+        taken: dict[int, tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = {}
+        for one in self._resolved:
+            for model in filter(None, (one.model, one.judge)):
+                taken[id(model)] = f"model {model.spec.id}", model.close
+            taken[id(one.provider)] = f"provider {one.provider.name}", one.provider.finalize
+        self._resolved = ()
+        return list(taken.values())
 
     async def close(self, note: Callable[[str], None]) -> None:
         """Close what is open still; whatever it does, it holds the end no longer than the limit.
@@ -35,7 +41,7 @@ class ClosingOnce:
         Once an interrupt was asked for, that is at most the grace. `note` is told what could not be closed.
         """
         limit = min(CLOSE_SECONDS, self._grace_seconds) if self._interrupts.asked else CLOSE_SECONDS
-        closing, self._open = self._open, {}
+        closing = self._take()
 
         async def close(what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             try:
@@ -44,7 +50,7 @@ class ClosingOnce:
                 note(f"{what} could not be closed: {describe(error)}")
 
         if closing:
-            await asyncio.gather(*(close(what, work) for what, work in closing.values()))
+            await asyncio.gather(*(close(what, work) for what, work in closing))
 
 
 async def _guarded(close: Callable[[], Coroutine[Any, Any, None]]) -> None:

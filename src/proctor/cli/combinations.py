@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from proctor.config.layers import FieldPath, Layered
 from proctor.config.problems import ConfigErrors, Problem
-from proctor.config.schema import ExecutionConfig, ExperimentConfig
+from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig
+from proctor.harnesses.command_endpoint import why_unreachable
 from proctor.plugins.api import Benchmark, Harness, Provider
 
 
@@ -34,6 +35,16 @@ class Combination:
     of_execution: bool = False
 
 
+def _model_inside(facts: Facts) -> ModelConfig | None:
+    """Return the model, where a program of the harness calls it from inside of the sandbox."""
+    return facts.config.model if getattr(facts.harness, "calls_model_inside", False) else None
+
+
+def _unreachable(facts: Facts) -> str | None:
+    model = _model_inside(facts)
+    return None if model is None else why_unreachable(model.id)
+
+
 COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         ("sandbox_reuse",),
@@ -47,6 +58,18 @@ COMBINATIONS: tuple[Combination, ...] = (
         lambda facts: "execution.retry_min_delay_seconds is above retry_max_delay_seconds",
         "swap or raise one",
         of_execution=True,
+    ),
+    Combination(
+        ("model", "id"),
+        lambda facts: _unreachable(facts) is not None,
+        lambda facts: f"harness `{facts.harness.name}` runs a program, and {_unreachable(facts)}",
+        "take a model behind an endpoint; `python -m proctor.testing.model_server` is one for trying things out",
+    ),
+    Combination(
+        ("model", "params"),
+        lambda facts: (model := _model_inside(facts)) is not None and bool(model.params),
+        lambda facts: f"harness `{facts.harness.name}` calls the model itself, and does not know of model.params",
+        "leave `model.params` out; what the program has for it goes into `harness.params`, such as `args`",
     ),
 )
 """Later features add their rows here."""

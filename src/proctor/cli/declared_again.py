@@ -98,7 +98,7 @@ def fields_again(plans: Sequence[PlanFile]) -> Layer:
             "nothing was accepted",
             hint="say what holds today as for `run`: `proctor accept @ATTEMPT ... BENCHMARK HARNESS MODEL`",
         )
-    for name in ("benchmark", "harness", "model", "flags", "artifacts", "environment"):
+    for name in ("benchmark", "harness", "model", "judge", "flags", "artifacts", "environment"):
         if holds_mark(_that_counts(name, first.get(name))):
             raise UsageError(
                 f"`{name}` of the run holds a credential, which is nowhere written; nothing was accepted",
@@ -119,11 +119,12 @@ def _fields(experiment: Any) -> Tree:
     """Return fields as they are declared, without those that say nothing."""
     plain = cast("Mapping[str, Any]", experiment)
     tree: Tree = {name: plain.get(name) for name in _FIELDS}
-    model: Any = plain.get("model")
-    if isinstance(model, Mapping):
-        named = {name: cast("Tree", model).get(name) for name in ModelConfig.model_fields}
-        written = {name: value for name, value in named.items() if value is not None}
-        tree["model"] = {**written, "api_key": NO_CREDENTIAL}
+    for part in ("model", "judge"):
+        model: Any = plain.get(part)
+        if isinstance(model, Mapping):
+            named = {name: cast("Tree", model).get(name) for name in ModelConfig.model_fields}
+            written = {name: value for name, value in named.items() if value is not None}
+            tree[part] = {**written, "api_key": NO_CREDENTIAL}
     environment: Any = plain.get("environment")
     if isinstance(environment, Mapping):
         tree["environment"] = declared_as(cast("Tree", environment))

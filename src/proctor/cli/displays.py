@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from proctor.cli.exits import Exit, strongest
+from proctor.cli.junit_file import write_junit
 from proctor.cli.panels import begin_panel, on_panel, terminal_for
 from proctor.cli.plan_line import plan_line
 from proctor.cli.streams import Patient
@@ -16,7 +17,8 @@ from proctor.cli.terminal import Terminal
 from proctor.cli.watch import Watch
 from proctor.core.plan import ExperimentPlan
 from proctor.errors import StoreError, describe
-from proctor.model.events import StopReason, TryEnded
+from proctor.model.events import IssueRaised, StopReason, TryEnded
+from proctor.models.prices import UNKNOWN
 from proctor.report.estimate import Estimate, estimate_items
 from proctor.report.health import health_line
 from proctor.report.ndjson import Ndjson
@@ -51,7 +53,9 @@ class Displays:
         self._options = options
         self._writers = writers
         self._clock = clock
-        self.views = {name: RunView(name) for name in writers}
+        self.views = {
+            name: RunView(name, tags=writer.tags, missing=options.missing) for name, writer in writers.items()
+        }
         self._prose = Patient(sys.stderr, replace=own_streams)
         self._plain = PlainText(self._prose, self.views) if options.progress != "none" else None
         self._budgets: set[str] = set()
@@ -95,6 +99,8 @@ class Displays:
                 except Exception as error:
                     displays = [one for one in displays if one is not display]
                     self._leave_out(display, error)
+            if isinstance(event, IssueRaised) and event.issue.code == UNKNOWN:  # raised once in a run for each model
+                self.note(event.issue.message)
             if experiment in self._budgets and isinstance(event, TryEnded) and _price_unknown(event):
                 self._budgets.discard(experiment)
                 self.note(f"{printable(experiment)}: a call of unknown price was made: the budget cannot be kept")
@@ -152,7 +158,7 @@ class Displays:
             return
         reason = StopReason.DISK if outcome.store_error is not None else StopReason.SCOPE_STOPPED
         for name, writer in self._writers.items():
-            view = self.views[name] = RunView(name)
+            view = self.views[name] = RunView(name, tags=writer.tags, missing=self._options.missing)
             try:
                 for event, at in writer.events():
                     view.add(event, at)
@@ -171,11 +177,10 @@ class Displays:
             data = summary_data(view, run=writer.run_id, directory=str(writer.directory))
             summaries.append(data)
             lines += summary_lines(view, directory=str(writer.directory), time=not several)
-            try:
+            with outcome.writing():
                 writer.end(data, summary_markdown(view, run=writer.run_id, directory=str(writer.directory)))
-            except StoreError as error:
-                outcome.store_error = outcome.store_error or error
-                outcome.exit = strongest(outcome.exit, Exit.INCOMPLETE)
+        with outcome.writing():
+            write_junit(self._options.junit, self._writers, self.views)
         lines += time_spent_lines(list(self.views.values())) if several else []
         if (health := health_line(self.watch.health(self.views.values()))) is not None:
             lines.append(health)

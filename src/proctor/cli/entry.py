@@ -10,6 +10,8 @@ from typing import Any
 
 from proctor.authoring.project_files import make_importable
 from proctor.cli.controls import Controls, resolve_controls
+from proctor.cli.junit_file import checked_junit
+from proctor.cli.model_limits import endpoints_of
 from proctor.cli.optional_values import LEFT_OUT
 from proctor.cli.resolve import Resolved, resolve_all
 from proctor.cli.results_place import current_directory
@@ -21,6 +23,7 @@ from proctor.config.layers import Layer, layered
 from proctor.config.problems import Collected, redact
 from proctor.config.project import PROJECT_FILE, Project, load_project
 from proctor.config.scalars import substituted_in
+from proctor.core.aggregate import Missing
 from proctor.core.reuse import Rerun
 from proctor.errors import UsageError
 from proctor.model.secrets import secrets_in
@@ -107,7 +110,7 @@ def controls_of(project: Project, declarations: Declarations, resolved: Sequence
     return resolve_controls(
         project.section("execution", declarations.execution),
         project.section("runtime", declarations.runtime),
-        models=[one.experiment.model for one in resolved if one.experiment.model],
+        models=[model for one in resolved for model in endpoints_of(one.experiment)],
         providers=[one.provider for one in resolved],
     )
 
@@ -126,6 +129,8 @@ def options_of(shared: Mapping[str, Any], controls: Controls, *, own: bool = Fal
         "attempt_files": not shared["no_attempt_files"],
         "log_level": shared.get("log_level", "INFO"),
         "file_log_level": shared["file_log_level"],
+        "missing": Missing(shared["missing"]) if shared.get("missing") else None,
+        "junit": checked_junit(shared.get("junit")),
         "reusing": reusing_typed(shared, checkpoint_resume=controls.checkpoint_resume, own=own),
     }
     return Options(**{**asked, **more})

@@ -20,8 +20,8 @@ from proctor.core.limits import GateLimits
 from proctor.core.remaining import Cost, remaining_cost, roughly_seconds, simulable, simulated_seconds
 from proctor.core.schedule import ExperimentPlan
 from proctor.core.whats_left import Rest, WhatsLeft
+from proctor.report.cost_words import cost_of, together
 from proctor.report.estimate import Estimate
-from proctor.report.summary import total_cost
 from proctor.report.view import RunView
 from proctor.runtime.clock import Clock
 from proctor.runtime.publisher import Shown
@@ -93,16 +93,15 @@ class Estimator:
     def estimate(self) -> Estimate:
         """Return the newest estimate, as of now."""
         now = self._clock.monotonic()
-        spent: float | None = 0.0
-        for view in self._views.values():
-            cost = total_cost(view)
-            spent = None if spent is None or cost is None else spent + cost
+        used = together(view.all_usage for view in self._views.values())
+        spent = cost_of(used)
         known = self._cost is not None and spent is not None
         return Estimate(
             seconds_left=None if self._ends_at is None else max(0.0, self._ends_at - now),
             seconds_total=None if self._ends_at is None else max(now, self._ends_at) - self._started_at,
             cost_usd=spent + self._cost.usd if known and self._cost is not None and spent is not None else None,
             cost_spread_usd=self._cost.spread_usd if known and self._cost is not None else None,
+            cost_at_least_usd=None if known else used.cost_at_least_usd or None,
         )
 
     async def estimate_forever(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from proctor.cli.controls import Controls
 from proctor.cli.rooms import Room, environment_in
 from proctor.core.decided import what_is_left
+from proctor.core.environments import as_graded
 from proctor.errors import Fault, SkipTask
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import EnvironmentSpec
@@ -137,7 +138,8 @@ def _environments(room: Room) -> Iterator[EnvironmentSpec]:
     fresh = schedule.grading is GradingMode.FRESH
     opens = {name for name, agent in zip(schedule.task_ids, schedule.agent_sandbox, strict=True) if agent or fresh}
     for task in room.plan.tasks:
-        if task.id in opens:
-            environment = environment_in(room, task)
-            if environment.image is not None or environment.build is not None or environment.compose is not None:
+        for one in (task, as_graded(task)) if fresh and task.grade_environment is not None else (task,):
+            environment = environment_in(room, one)
+            has_image = (environment.image, environment.build, environment.compose) != (None, None, None)
+            if task.id in opens and has_image:
                 yield environment

@@ -47,6 +47,8 @@ COMMANDS: dict[str, str] = {
     "init": "Make a project with one working experiment and two tasks.",
     "status": "Say what a running invocation is doing, from another terminal.",
     "show": "Print the results of a run from its journal.",
+    "compare": "Compare runs task by task, with intervals and tests.",
+    "view": "Show runs and attempts in a browser.",
     "accept": "Fill slots of a new run with reviewed attempts whose identity has changed.",
     "record": "Rebuild, check, export and clean the index over all journals.",
     "sandbox": "List, enter and remove sandboxes that were kept, or left behind.",

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from proctor.core.limits import ModelLimits
 from proctor.core.plan import endpoint_name
-from proctor.model.spec import ModelSpec
+from proctor.model.spec import Experiment, ModelSpec
+
+
+def endpoints_of(experiment: Experiment) -> list[ModelSpec]:
+    """Return the models whose endpoints an experiment may use: the agent's, and the judge."""
+    return [model for model in (experiment.model, experiment.judge) if model is not None]
 
 
 def model_limits(models: Iterable[ModelSpec]) -> dict[str, ModelLimits]:

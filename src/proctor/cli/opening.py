@@ -14,7 +14,8 @@ from proctor.cli.run_writer import RunWriter
 from proctor.cli.sandbox_labels import labels_of
 from proctor.cli.saved_work import Filled, group_of, slots_filled
 from proctor.model.ids import run_id_of
-from proctor.runtime.clock import utc
+from proctor.models.prices import Prices
+from proctor.runtime.clock import SystemClock, utc
 from proctor.runtime.redact import Redactor
 from proctor.store.layout import free_run_id
 
@@ -69,7 +70,8 @@ class Opening:
         tasks = {task.id: index for index, task in enumerate(run_plan.tasks)}
         controls = self.options.controls
         labels = labels_of(self.invocation, writer.run_id, run_plan.experiment.name, Path(controls.results_dir))
-        return Room(one, run_plan, tasks, writer, labels, controls.keep_environment, saved=saved)
+        price = Prices(SystemClock().wall).price
+        return Room(one, run_plan, tasks, writer, labels, controls.keep_environment, price=price, saved=saved)
 
 
 def _discard(rooms: Rooms) -> None:

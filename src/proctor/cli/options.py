@@ -63,6 +63,10 @@ _SHARED: list[Callable[[Any], Any]] = [
         help="Provider of the sandboxes (default: bwrap where it works, else local).",
     ),
     click.option(
+        "--judge", metavar="MODEL",
+        help="The model that graders ask, where they need one; more of it by `--set judge.base_url=...`.",
+    ),
+    click.option(
         "--task-concurrency", "--max-concurrency", type=COUNT, metavar="N",
         help="Attempts executing at once, over everything (default: 32). A limit set exactly at what a service "
         "allows is unstable: leave headroom.",
@@ -130,6 +134,15 @@ _SHARED: list[Callable[[Any], Any]] = [
         "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto",
         help="What the terminal shows; results are saved all the same (default: auto: a live panel, or plain text "
         "where there is no terminal for it).",
+    ),
+    click.option(
+        "--missing", type=click.Choice(["zero", "exclude", "fail"]),
+        help="What the rate makes of slots without a score: they count as not passed, are left out, or leave none "
+        "(default: they widen its range).",
+    ),
+    click.option(
+        "--junit", type=click.Path(dir_okay=False), metavar="FILE",
+        help="Write the results of all slots as JUnit XML, too, for continuous integration.",
     ),
     click.option(
         "--json", "as_json", is_flag=True,

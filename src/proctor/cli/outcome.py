@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from proctor.cli.exits import Exit, exit_of_signal, strongest
@@ -21,6 +23,15 @@ class Outcome:
     exit: Exit
     store_error: StoreError | None = None
     bug: Exception | None = None
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Note that something could not be written, and go on: the journal has it all."""
+        try:
+            yield
+        except StoreError as error:
+            self.store_error = self.store_error or error
+            self.exit = strongest(self.exit, Exit.INCOMPLETE)
 
 
 def exit_code(outcome: Outcome, fail_under: float | None) -> Exit:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice, product
 from pathlib import Path
 
+from proctor.cli.price_notes import priced_models
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
 from proctor.cli.run_writer import experiment_dir_of
@@ -105,6 +106,8 @@ def planned_experiment(one: Resolved, plan: RunPlan, history: History) -> Planne
         samples=len(history.all),
         tasks_known=sum(task.id in known for task in plan.tasks),
         decisions=_decisions_of(plan),
+        prices=priced_models(experiment),
+        judge=experiment.judge.id if experiment.judge and schedule.judge else None,
     )
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from proctor.cli.resolve import Resolved
 from proctor.cli.sandbox_providers import within
 from proctor.config.default_provider import found_working
-from proctor.core.environments import environment_of
+from proctor.core.environments import as_graded, environment_of
 from proctor.core.plan import RunPlan
 from proctor.core.schedule import ExperimentPlan
 from proctor.errors import Fault, ProctorError, describe
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import Build, Compose, EnvironmentSpec
+from proctor.model.spec import Task
 from proctor.plugins.api import Provider
 from proctor.report.wording import plural
 
@@ -65,11 +66,12 @@ def _environments(run_plan: RunPlan) -> Iterator[EnvironmentSpec]:
     own = run_plan.experiment.environment
     seen: set[int] = set()  # many tasks share one object, which is looked at once
     for place, task in enumerate(run_plan.tasks):
-        if id(task.environment) not in seen and _opens_sandbox(run_plan.schedule, place):
-            seen.add(id(task.environment))
-            environment = environment_of(task, own)
-            if _has_image(environment):
-                yield replace(environment, provider=own.provider)
+        for one in (task, as_graded(task)):
+            if id(one.environment) not in seen and _opens_sandbox(run_plan.schedule, place):
+                seen.add(id(one.environment))
+                environment = environment_of(one, own)
+                if _has_image(environment):
+                    yield replace(environment, provider=own.provider)
 
 
 def _has_image(environment: EnvironmentSpec) -> bool:
@@ -132,12 +134,12 @@ def _with(one: Resolved, run_plan: RunPlan, found: dict[_Image, _Found]) -> RunP
             made[key] = environment if digest is None else replace(environment, image_digest=digest)
         return made[key]
 
-    tasks = tuple(
-        task
-        if task.environment is None or (own := known(task.environment)) is task.environment
-        else replace(task, environment=own)
-        for task in run_plan.tasks
-    )
+    def named(task: Task) -> Task:
+        own, graded = (None if one is None else known(one) for one in (task.environment, task.grade_environment))
+        same = own is task.environment and graded is task.grade_environment
+        return task if same else replace(task, environment=own, grade_environment=graded)
+
+    tasks = tuple(map(named, run_plan.tasks))
     experiment = replace(run_plan.experiment, environment=known(run_plan.experiment.environment))
     return replace(run_plan, experiment=experiment, tasks=tasks)
 

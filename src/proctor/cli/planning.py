@@ -7,7 +7,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+from proctor.cli.judging import settle_judge
 from proctor.cli.keeping import refuse_keeping
+from proctor.cli.model_inside import refuse_out_of_reach
 from proctor.cli.plan_gates import refuse_too_large
 from proctor.cli.plan_images import with_digests
 from proctor.cli.resolve import Resolved
@@ -48,7 +50,9 @@ async def plan_all(resolved: Sequence[Resolved], options: Options) -> Planned:
                 one.make_graders(tasks)
                 in_place = one.experiment.grading is GradingMode.REUSE
                 check_environments(one.provider, tasks, one.experiment.environment, graded_in_place=in_place)
-                inputs.append(PlannedInput(one.experiment, tasks, _facts(one, tasks), groups=_groups(one)))
+                refuse_out_of_reach(one, tasks)
+                facts = _facts(one, tasks)
+                inputs.append(PlannedInput(one.experiment, tasks, facts, groups=_groups(one)))
     kept = [one for one, _ in chosen]
     out = [one.experiment.name for one in resolved if not any(one is other for other in kept)]
     notes: list[str] = []
@@ -68,6 +72,7 @@ def _facts(one: Resolved, tasks: Sequence[Task]) -> PluginFacts:
         harness_version=one.harness.version,
         harness_name=one.harness.name,
         grader_versions={task.grader.id: one.grader(task).version for task in tasks},
+        judging=settle_judge(one, tasks),
         benchmark_isolated=one.benchmark.isolated_attempts,
         harness_isolated=one.harness.isolated_attempts,
         harness_needs_sandbox=one.harness.needs_sandbox,

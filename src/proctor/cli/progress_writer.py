@@ -154,6 +154,8 @@ class ProgressWriter:
             waiting_for_grading=len(view.waiting_for_grading),
             between_tries=view.between_tries,
             cost_usd=total_cost(view),
+            cost_at_least_usd=view.all_usage.cost_at_least_usd,
+            unpriced_calls=view.all_usage.unpriced_calls,
             estimate=left,
             waiting=dict(waiting.get(name, {})) if waiting is not None else None,
             time_limit_at=self.time_limit_at,

@@ -19,6 +19,7 @@ from proctor.config.load import validate
 from proctor.config.project import Project
 from proctor.config.schema import Config, ExecutionConfig, RuntimeConfig
 from proctor.config.values import Count
+from proctor.core.aggregate import Missing
 from proctor.core.reuse import Rerun
 from proctor.errors import NothingToRun, UsageError
 
@@ -39,6 +40,7 @@ class Call(Config):
     run_id: str | None = None
     progress: Literal["auto", "plain", "none"] = "none"
     fail_under: Annotated[float, Field(ge=0, le=1)] | None = None
+    missing: Missing | None = None
     reuse: bool | str | None = None
     rerun: Rerun | None = None
 
@@ -94,6 +96,7 @@ def call_options(asked: Call, controls: Controls, reusing: Reusing | None) -> Op
         run_id=asked.run_id,
         progress=asked.progress,
         fail_under=asked.fail_under,
+        missing=asked.missing,
         reusing=reusing,
     )
 

@@ -11,7 +11,7 @@ from proctor.authoring.environment_spec import digests_shared
 from proctor.cli.combinations import Facts, refuse_combinations
 from proctor.cli.resolve_config import configured
 from proctor.cli.resolve_hooks import HOOKS, ResolvedHooks, resolve_hooks
-from proctor.cli.resolve_parts import check_json, environment_spec, free, make, make_provider, model_spec, open_model
+from proctor.cli.resolve_parts import check_json, environment_spec, free, make, make_provider, model_specs, open_model
 from proctor.cli.resolve_try import graded_in_place, grading_mode, kept_artifacts, stated, time_limits
 from proctor.config.declared import Declared
 from proctor.config.default_provider import why_not_preferred
@@ -42,6 +42,9 @@ class Resolved:
     harness: Harness
     provider: Provider
     model: Model | None = None
+    judge: Model | None = None
+    """What its graders ask; there once a task with such a grader was planned."""
+    fields: Layered = field(default_factory=lambda: Layered({}, ()))
     notes: Sequence[str] = ()
     """What the user should know before it starts."""
     graders: dict[int, Grader] = field(default_factory=dict[int, Grader])
@@ -130,6 +133,7 @@ def resolve(declared: Declared, what: str = "experiment", *, with_model: bool = 
         parts.benchmark_plugin,
         parts.harness_plugin,
         parts.provider,
+        fields=fields,
         notes=notes,
         choose=declared.choose,
         hooks=hooks,
@@ -196,7 +200,7 @@ def _experiment(declared: Declared, config: ExperimentConfig, execution: Executi
         name=declared.name,
         benchmark=parts.benchmark,
         harness=parts.harness,
-        model=model_spec(config.model, config.harness.id, parts.harness_plugin, fields),
+        **model_specs(config, parts.harness_plugin, fields),
         environment=parts.environment,
         attempts=stated(config, execution, "attempts"),
         max_concurrency=config.max_concurrency,

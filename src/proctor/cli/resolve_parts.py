@@ -18,10 +18,11 @@ from proctor.config.layers import FieldPath, Layered, Source
 from proctor.config.load import is_secret, validate
 from proctor.config.problems import ConfigErrors, placed
 from proctor.config.scalars import substituted_in
-from proctor.config.schema import EnvironmentConfig, ModelConfig
+from proctor.config.schema import EnvironmentConfig, ExperimentConfig, ModelConfig, PriceConfig
 from proctor.config.settle import settle, settled
 from proctor.errors import PluginLoadError, ProctorError, UsageError, describe
 from proctor.model.environment import EnvironmentSpec
+from proctor.model.price import ModelPrice
 from proctor.model.secrets import secrets_in
 from proctor.model.spec import ModelSpec
 from proctor.plugins.api import Harness, Model, Provider
@@ -98,43 +99,60 @@ def make_provider(
     return provider
 
 
-def model_spec(config: ModelConfig | None, harness_id: str, harness: Harness, fields: Layered) -> ModelSpec | None:
-    """Return the model of an experiment. Raises `UsageError`."""
+def model_specs(config: ExperimentConfig, harness: Harness, fields: Layered) -> dict[str, Any]:
+    """Return the models of an experiment by the parts that they are, `model` and `judge`. Raises `UsageError`."""
+    if config.model is None and harness.needs_model:
+        with placed(fields.source_of(("harness", "id"))):
+            raise UsageError(
+                f"harness `{config.harness.id}` needs a model",
+                hint=f"give one: `proctor run BENCHMARK {config.harness.id} MODEL`, such as `mock/echo`",
+            )
+    return {part: _model_spec(getattr(config, part), fields, part) for part in ("model", "judge")}
+
+
+def _model_spec(config: ModelConfig | None, fields: Layered, part: str) -> ModelSpec | None:
     if config is None:
-        if harness.needs_model:
-            with placed(fields.source_of(("harness", "id"))):
-                raise UsageError(
-                    f"harness `{harness_id}` needs a model",
-                    hint=f"give one: `proctor run BENCHMARK {harness_id} MODEL`, such as `mock/echo`",
-                )
         return None
     if config.base_url is not None and _holds_credential(config.base_url):
-        with placed(fields.source_of(("model", "base_url"))):
+        with placed(fields.source_of((part, "base_url"))):
             raise UsageError(
-                f"model `{config.id}`: model.base_url holds a user name, password or key",
-                hint="leave it out of the address and give it as model.api_key (an `@` of a path is written `%40`)",
+                f"{part} `{config.id}`: {part}.base_url holds a user name, password or key",
+                hint=f"leave it out of the address and give it as {part}.api_key (an `@` of a path is written `%40`)",
             )
     params = free(config.params)
-    check_json(params, "model.params", lambda path: fields.source_of(("model", "params", *path)))
+    check_json(params, f"{part}.params", lambda path: fields.source_of((part, "params", *path)))
     return ModelSpec(
         config.id,
         config.base_url,
         config.api_key,
         config.identity,
         params,
-        config.max_connections,
+        config.max_connections or _connections(config.id),
         config.requests_per_minute,
+        _price(config.price),
     )
 
 
-def open_model(spec: ModelSpec, fields: Layered = NO_FIELDS) -> Model:
+def _connections(model: str) -> int | None:
+    """Return how many calls at once a model's family takes where nobody says more (`max_connections`), if it says."""
+    family, slash, _ = model.partition("/")
+    return getattr(load(Kind.MODEL, family), "max_connections", None) if slash and family in names(Kind.MODEL) else None
+
+
+def _price(config: PriceConfig | None) -> ModelPrice | None:
+    """Return a price; one that says nothing is none."""
+    price = ModelPrice() if config is None else ModelPrice(**config.model_dump())
+    return None if price == ModelPrice() else price
+
+
+def open_model(spec: ModelSpec, fields: Layered = NO_FIELDS, part: str = "model") -> Model:
     """Make a model: by its family where the id has a known one in front (`mock/...`), else OpenAI-compatible."""
     try:
         return _opened(spec)
     except UsageError as error:
         # A family says of its parameters only their names.
         named = sorted((name for name in spec.params if f"`{name}`" in error.message), key=error.message.index)
-        with placed(fields.source_of(("model", "params", named[0]) if named else ("model", "id"))):
+        with placed(fields.source_of((part, "params", named[0]) if named else (part, "id"))):
             raise
 
 

@@ -6,19 +6,22 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from proctor import __version__
 from proctor.cli.controls import Controls
 from proctor.cli.experiment_hooks import Hooks
+from proctor.cli.model_limits import endpoints_of
 from proctor.cli.proxy import proxy_credentials, with_proxy
 from proctor.cli.resolve import Resolved
 from proctor.cli.run_writer import RunWriter
 from proctor.cli.sandbox_hooks import sandbox_hooks
 from proctor.cli.saved_attempt import checkpoint_in
 from proctor.cli.saved_work import Reusing
+from proctor.core.aggregate import Missing
 from proctor.core.commands import StartTry
-from proctor.core.environments import environment_of
+from proctor.core.environments import as_graded, environment_of
 from proctor.core.plan import RunPlan
 from proctor.core.task_limits import limits_of
 from proctor.errors import InternalError
@@ -29,6 +32,7 @@ from proctor.model.spec import Task
 from proctor.runtime.images import Images
 from proctor.runtime.job import Checkpoint, Keep, Save, TryJob
 from proctor.runtime.lanes import Lane
+from proctor.runtime.pricing import Price, unpriced
 from proctor.store.codec import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -66,6 +70,10 @@ class Options:
     log_level: str = "INFO"
     file_log_level: str = "DEBUG"
     fail_under: float | None = None
+    missing: Missing | None = None
+    """What the rate of a run makes of slots without a score."""
+    junit: Path | None = None
+    """Where results go as JUnit XML, too."""
     reusing: Reusing | None = None
     """What may be taken from earlier runs; None is nothing."""
     own_reusing: Mapping[str, Reusing | None] = field(default_factory=dict[str, "Reusing | None"])
@@ -93,6 +101,8 @@ class Room:
     """Of which tries the sandboxes are kept."""
     images: Images | None = None
     """What makes images ready, shared by the invocation; there once it runs."""
+    price: Price = unpriced
+    """Says what calls cost, and once in the run of each model of which nobody knows that."""
     saved: Mapping[tuple[int, int], Candidate] = field(default_factory=dict[tuple[int, int], "Candidate"])
     """The saved attempts that slots (place of the task, ordinal) are filled or graded from."""
 
@@ -136,9 +146,11 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         grading=experiment.grading,
         provider=resolved.provider,
         environment=environment_in(room, task),
+        grade_environment=None if task.grade_environment is None else environment_in(room, as_graded(task)),
         agent_sandbox=schedule.agent_sandbox[index],
         limits=limits_of(task, experiment.limits),
         model=resolved.model,
+        judge=resolved.judge,
         flags=experiment.flags,
         labels=room.labels,
         retry=schedule.retry,
@@ -149,6 +161,7 @@ def job_of(room: Room, command: StartTry, lanes: Mapping[str, Lane]) -> tuple[Tr
         checkpoint=_checkpoint_of(room, command) if command.grading_only else None,
         sandbox_hooks=sandbox_hooks(resolved, task),
         images=room.images,
+        price=room.price,
         keep=room.keep,
     )
     return job, folder.save
@@ -191,6 +204,6 @@ def secrets_of(resolved: Sequence[Resolved]) -> Iterator[str | None]:
             experiment.flags,
         ):
             yield from secrets_in(tree)
-        if experiment.model is not None:
-            yield experiment.model.api_key
-            yield from secrets_in(experiment.model.params)
+        for model in endpoints_of(experiment):
+            yield model.api_key
+            yield from secrets_in(model.params)

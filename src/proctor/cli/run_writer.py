@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from proctor.store.log_file import LogFile
 from proctor.store.names import component_name, file_name, is_plain_file_name
 from proctor.store.plain import NotEncodable, plain_json
 from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
+from proctor.store.plan_tags import KEY, rows_by_tag
 from proctor.store.reader import read_journal
 from proctor.store.results import write_attempt, write_evidence, write_json
 
@@ -77,6 +78,8 @@ class RunWriter:
     """What the journal begins with: the start of the run, and the slots that saved attempts fill."""
     attempt_files: bool
     handler: logging.Handler
+    tags: Mapping[str, Sequence[str]]
+    """The tags of the tasks that have some."""
     published: Callable[[Path], None] | None = None
     """Told the directory whenever more of the journal is durable."""
     verdicts: list[tuple[str, int, Verdict]] = field(default_factory=list[tuple[str, int, Verdict]])
@@ -119,7 +122,8 @@ class RunWriter:
             handler.setFormatter(RedactingFormatter(redactor, scope=True))
             logging.getLogger("proctor").addHandler(handler)
             opening = tuple((one, at) for one in (replace(event, run=layout.run_id), *filled))
-            writer = cls(layout, journal, opening, attempt_files, handler)
+            tags = {task.id: task.tags for task in plan.tasks if task.tags}
+            writer = cls(layout, journal, opening, attempt_files, handler, tags)
             undo.callback(writer.close)
             for one, moment in opening:
                 writer.append(one, moment)
@@ -224,6 +228,8 @@ def plan_file(plan: RunPlan, about: dict[str, Any], redactor: Redactor) -> PlanF
         kind, reason, source = entry.decision
         slots.append(PlannedSlot(entry.slot.task, entry.slot.ordinal, entry.identity, kind.value, reason, source))
         task_parts[entry.slot.task] = entry.task_parts
+    if tags := rows_by_tag(task.tags for task in plan.tasks):
+        about = {**about, KEY: tags}
     return PlanFile(redacted(plan.experiment, redactor), slots, plan.shared_identity.parts, task_parts, about)
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from proctor.core.aggregate import Counts
 from proctor.report.columns import table
+from proctor.report.cost_words import known_part
 from proctor.report.plain import counts_line
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 from proctor.runtime.clock import utc
@@ -95,7 +96,7 @@ def status_lines(one: Standing, *, rows: int | None = ROWS_SHOWN) -> list[str]:
             waiting_for_grading=progress.waiting_for_grading,
             between_tries=progress.between_tries,
         ),
-        money(progress.cost_usd),
+        known_part(progress.cost_usd, progress.cost_at_least_usd, progress.unpriced_calls),
         *_estimate(one, progress.estimate),
     ]
     lines.append("  " + SEPARATOR.join(facts))

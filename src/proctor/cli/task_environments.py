@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proctor.core.environments import environment_of
+from proctor.core.environments import as_graded, environment_of
 from proctor.errors import UsageError
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.secrets import secrets_in
@@ -31,12 +31,13 @@ def check_environments(
     """
     refused: dict[str, list[str]] = {}
     found: dict[int, str | None] = {}  # many tasks share one object, or have none, which is looked at once
-    for task in tasks:
-        key = id(task.environment)
-        if key not in found:
-            found[key] = _refused(provider, task, own, graded_in_place)
-        if (why := found[key]) is not None:
-            refused.setdefault(why, []).append(task.id)
+    for one in tasks:
+        for task in (one, as_graded(one)) if one.grade_environment is not None else (one,):
+            key = id(task.environment)
+            if key not in found:
+                found[key] = _refused(provider, task, own, graded_in_place)
+            if (why := found[key]) is not None:
+                refused.setdefault(why, []).append(task.id)
     if not refused:
         return
     lines = [f"{named(ids)}: {why}" for why, ids in refused.items()]

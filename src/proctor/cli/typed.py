@@ -12,6 +12,7 @@ from proctor.config.schema import SECTIONS
 
 FIELD_OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "provider": ("--env", ("environment", "provider")),
+    "judge": ("--judge", ("judge", "id")),
     "timeout": ("--timeout", ("agent_timeout_seconds",)),
     "max_retries": ("--max-retries", ("max_retries",)),
     "retry_patterns": ("--retry-pattern", ("retry_pattern_list",)),

@@ -20,9 +20,9 @@ from proctor.model.events import (
     TryStarted,
 )
 from proctor.model.ids import AttemptId
+from proctor.report.cost_words import cost_of, cost_words, together, token_words, usage_data
 from proctor.report.kept import kept_line
-from proctor.report.summary import cost_of, usage_data
-from proctor.report.wording import SEPARATOR, duration, money, plural, printable
+from proctor.report.wording import SEPARATOR, duration, plural, printable
 
 MESSAGE_SHOWN = 1_000
 """Characters of a message that the text shows; JSON and result.json have all that was kept."""
@@ -40,7 +40,8 @@ class TryStory:
     phases: dict[Phase, float] = field(default_factory=dict[Phase, float])
     issues: list[Issue] = field(default_factory=list[Issue])
     usage: Usage = NO_USAGE
-    """Of the work and of grading."""
+    """Of the work."""
+    grader_usage: Usage = NO_USAGE
     waits: dict[str, float] = field(default_factory=dict[str, float])
     """Seconds that were waited inside the try, by the code of what refused."""
     waits_for: str | None = None
@@ -48,6 +49,11 @@ class TryStory:
     """How long it waited for an image; None where it did not."""
     kept: list[SandboxKept] = field(default_factory=list[SandboxKept])
     """Its sandboxes that were kept for a person to look at; whether they are still there is not known."""
+
+    @property
+    def all_usage(self) -> Usage:
+        """Of the work and of grading."""
+        return self.usage + self.grader_usage
 
     @property
     def seconds(self) -> float | None:
@@ -103,7 +109,7 @@ def _add_to_try(story: TryStory, event: Event, at: float) -> None:
             story.ended_at, story.outcome = at, result.outcome
             final = list(result.issues)
             story.issues = [issue for issue in story.issues if issue not in final] + final
-            story.usage = result.usage + result.grader_usage
+            story.usage, story.grader_usage = result.usage, result.grader_usage
         case _:
             pass
 
@@ -145,10 +151,16 @@ def _try_line(story: TryStory) -> str:
     parts += [f"waited {duration(seconds)} because of {code}" for code, seconds in story.waits.items()]
     if story.image_seconds is not None:
         parts.append(f"waited {duration(story.image_seconds)} for an image")
-    if story.usage.calls:
-        parts += [plural(story.usage.calls, "model call"), money(story.usage.cost_usd)]
+    for call, used in (("model call", story.usage), ("call for grading", story.grader_usage)):
+        if used.calls:
+            calls = plural(used.calls, call, call.replace("call", "calls"))
+            parts += [calls, token_words(used), f"{cost_words(used)}{_sources(used)}"]
     took = duration(story.seconds) if story.seconds is not None else "-"
     return f"try {story.number}  {what}  {took}" + (f"  ({SEPARATOR.join(parts)})" if parts else "")
+
+
+def _sources(used: Usage) -> str:
+    return f" ({', '.join(map(printable, used.price_sources))})" if used.price_sources else ""
 
 
 def _issue_lines(issue: Issue, explained: set[str]) -> list[str]:
@@ -163,6 +175,7 @@ def _issue_lines(issue: Issue, explained: set[str]) -> list[str]:
 
 def attempt_data(story: AttemptStory, *, experiment: str, run: str, files: list[TryFiles]) -> dict[str, Any]:
     """Return an attempt as JSON; what is unknown is null."""
+    used = together(each.all_usage for each in story.tries)
     return {
         "attempt": story.attempt,
         "experiment": experiment,
@@ -171,8 +184,18 @@ def attempt_data(story: AttemptStory, *, experiment: str, run: str, files: list[
         "ordinal": story.ordinal,
         "verdict": story.verdict.value if story.verdict is not None else None,
         "score": story.score,
+        **_cost_data(used, known=all(each.ended_at is not None for each in story.tries)),
         "issues": [_issue_data(issue) for issue in story.issues],
         "tries": [_try_data(each, where) for each, where in zip(story.tries, files, strict=True)],
+    }
+
+
+def _cost_data(used: Usage, *, known: bool) -> dict[str, Any]:
+    """Return a cost as JSON; that of work that has not ended is not `known`."""
+    return {
+        "cost_usd": cost_of(used) if known else None,
+        "cost_at_least_usd": used.cost_at_least_usd,
+        "unpriced_calls": used.unpriced_calls,
     }
 
 
@@ -190,7 +213,8 @@ def _try_data(story: TryStory, files: TryFiles) -> dict[str, Any]:
         "waits": {code: round(seconds, 6) for code, seconds in story.waits.items()},
         "issues": [_issue_data(issue) for issue in story.issues],
         "usage": usage_data(story.usage),
-        "cost_usd": cost_of(story.usage) if story.ended_at is not None else None,
+        "grader_usage": usage_data(story.grader_usage),
+        **_cost_data(story.all_usage, known=story.ended_at is not None),
         "directory": files.directory,
         "files": list(files.names),
         "files_left_out": files.more,

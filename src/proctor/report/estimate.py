@@ -24,6 +24,8 @@ class Estimate:
     """Of everything this invocation executes: what was spent plus what is expected for the rest."""
     cost_spread_usd: float | None = None
     """One standard deviation of `cost_usd`; None where there is nothing to tell it from."""
+    cost_at_least_usd: float | None = None
+    """What is known of `cost_usd` where that is not: what was spent that had a price; None where nothing had."""
 
 
 def estimate_items(estimate: Estimate | None) -> list[str]:
@@ -36,4 +38,6 @@ def estimate_items(estimate: Estimate | None) -> list[str]:
     if estimate.cost_usd:  # where nothing costs anything there is nothing to say
         spread = estimate.cost_spread_usd
         words.append(money(estimate.cost_usd) + (f" ±{spread:.2f}" if spread is not None else ""))
+    elif estimate.cost_at_least_usd:
+        words.append(f"at least {money(estimate.cost_at_least_usd)}")
     return [f"est. {', '.join(words)}"] if words else []

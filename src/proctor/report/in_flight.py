@@ -37,6 +37,8 @@ class InFlight:
     """What all its tries used that have ended, grading included."""
     fatal: tuple[tuple[str, str], ...] = ()
     """The (severity, code) of the FATAL issues of the try that ended last."""
+    agent_seconds: float | None = None
+    """How long the agent phase of the work took that counts so far."""
     opened_in: float | None = None
     """How long the last opening took, until it is known that a sandbox came of it."""
 

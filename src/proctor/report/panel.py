@@ -13,16 +13,16 @@ from proctor.core.aggregate import Counts
 from proctor.model.codes import Severity
 from proctor.model.ids import AttemptId
 from proctor.model.waiting import Waiting
+from proctor.report.cost_words import cost_words, together
 from proctor.report.estimate import Estimate, estimate_items
 from proctor.report.health import Health, health_items
 from proctor.report.panel_lines import Line, cut_line, wrapped
 from proctor.report.panel_rows import running_lines
 from proctor.report.plain import count_parts
 from proctor.report.sign import Sign
-from proctor.report.summary import total_cost
 from proctor.report.view import RunView
 from proctor.report.waiting_text import settled, waiting_items, waits_since
-from proctor.report.wording import SEPARATOR, briefly, for_encoding, money
+from proctor.report.wording import SEPARATOR, briefly, for_encoding
 
 FEWEST_ROWS = 3
 """RUNNING has at least so many lines where the terminal has room, and else half of it."""
@@ -156,9 +156,9 @@ def _right(page: Page, look: Look, *, going: bool) -> Line:
     """Return what stands at the right of the counts: the cost so far, and when it will end."""
     words: list[str] = []
     views = page.views.values()
-    if any(view.usage.calls or view.grader_usage.calls for view in views):
-        costs = [total_cost(view) for view in views]
-        words.append(money(None if None in costs else sum(cost or 0.0 for cost in costs)))
+    used = together(view.all_usage for view in views)
+    if used.calls:
+        words.append(cost_words(used))
     if going and page.estimate is not None and page.estimate.seconds_left is not None:
         words.append(f"eta {briefly(page.estimate.seconds_left)}")
     return ((look.say("   ".join(words)), "cost"),) if words else ()

@@ -22,9 +22,10 @@ from proctor.model.events import (
 )
 from proctor.model.waiting import Waiting
 from proctor.report.beginnings import Beginnings
+from proctor.report.cost_words import cost_words
 from proctor.report.view import RunView
 from proctor.report.waiting_text import settled, waiting_items, waiting_line, waits_since
-from proctor.report.wording import SEPARATOR, duration, for_encoding, inactive, money, plural, printable
+from proctor.report.wording import SEPARATOR, duration, for_encoding, inactive, plural, printable
 
 HEARTBEAT_SECONDS = 30.0
 """A line with the counts is printed when nothing else was for this long."""
@@ -154,8 +155,9 @@ class PlainText:
                 total = f"{view.total:,}"
                 done = f"{view.sealed + view.reused.total():,}".rjust(len(total))
                 what = self._named(experiment, f"{printable(task)} #{ordinal}")
-                usd = view.sealed_usage.cost_usd  # of an unknown one the summary speaks
-                cost = "" if usd is None else f" {money(usd)}"
+                used = view.sealed_usage  # of a cost of which nothing is known the summary speaks
+                known = used.cost_usd is not None or used.cost_at_least_usd
+                cost = f" {cost_words(used)}" if known else ""
                 return f"[{done}/{total}] {verdict:<9} {what}  {duration(view.sealed_seconds)}{cost}"
             case TryStarted(_, task, ordinal, try_number) if try_number > 1:
                 return f"try {try_number}: {self._named(experiment, f'{printable(task)} #{ordinal}')}"

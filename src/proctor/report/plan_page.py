@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,10 @@ class PlannedExperiment:
     tasks_known: int
     decisions: Mapping[str, int]
     """How many of its slots each decision is about."""
+    prices: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What its models cost, in words, by what they are: `model`, `judge`; a model that nobody sells is left out."""
+    judge: str | None = None
+    """The model that graders ask, where one of its tasks has such a grader."""
 
     @property
     def slots(self) -> int:

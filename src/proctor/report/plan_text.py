@@ -76,6 +76,7 @@ def _experiment_lines(one: PlannedExperiment, *, several: bool) -> Iterator[str]
     yield f"{slots}: {_counted(one.decisions)}" if several else slots
     parts = [f"benchmark {printable(one.benchmark)}", f"harness {printable(one.harness)}"]
     parts.append(f"model {printable(one.model)}" if one.model is not None else "no model")
+    parts += [f"judge {printable(one.judge)}"] if one.judge is not None else []
     yield "  " + SEPARATOR.join(parts)
     parts = [f"sandboxes at {printable(one.provider)}: {_sandboxes(one)}", f"grading {one.grading}"]
     if one.early_exit:
@@ -83,6 +84,8 @@ def _experiment_lines(one: PlannedExperiment, *, several: bool) -> Iterator[str]
     if one.budget_usd is not None:
         parts.append(f"budget {money(one.budget_usd)}")
     yield "  " + SEPARATOR.join(parts)
+    for part, price in one.prices.items():
+        yield f"  {printable(part)}: {printable(price)}"
 
 
 def _sandboxes(one: PlannedExperiment) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from proctor.core.aggregate import Rate, headline, pass_rate
-from proctor.model.attempt import Usage, Verdict
+from proctor.core.aggregate import SAID_OF_MISSING, Missing, Rate, headline, pass_rate, rate_of
+from proctor.model.attempt import Verdict
+from proctor.report.cost_words import cost_of, cost_words, known_part, token_words, usage_data
+from proctor.report.metrics_text import metrics_data, metrics_lines, metrics_of_view
 from proctor.report.plain import counts_line
 from proctor.report.time_hints import hint_of_agent, largest, time_lines
 from proctor.report.time_spent import together
 from proctor.report.view import RunView
-from proctor.report.wording import SEPARATOR, duration, money, plural, printable
+from proctor.report.wording import SEPARATOR, duration, plural, printable
 
 FORMAT = 1
 
@@ -23,32 +25,27 @@ _RATE = ("rate", "low", "high", "passed", "scored", "base")
 """What is said of a rate beside its headline."""
 
 
-def usage_data(usage: Usage) -> dict[str, Any] | None:
-    """Return token counts as JSON, or None where no call was made."""
-    return asdict(usage) if usage.calls else None
-
-
 def run_rate(view: RunView) -> Rate:
     """Return the rate of a run: passed slots, or with early exit tasks that were solved at least once (spec 09 M3)."""
     if not view.early_exit:
-        return pass_rate(view.counts)
+        return pass_rate(view.counts, view.missing)
     solved, tasks = len(view.solved), view.tasks
     decided = solved + view.unsolved
-    if not decided:
-        return Rate(passed=solved, scored=0, base=tasks, low=None, high=None, rate=None)
-    low, high = solved / tasks, (tasks - view.unsolved) / tasks
-    rate = low if decided == tasks else None
-    return Rate(passed=solved, scored=decided, base=tasks, low=low, high=high, rate=rate)
+    return rate_of(solved, decided, tasks, view.missing)
 
 
 def run_headline(view: RunView) -> str:
     """Return the first sentence about a run; it says what is missing from the number."""
     if not view.early_exit:
-        return headline(view.counts)
+        return headline(view.counts, view.missing)
     rate = run_rate(view)
     if rate.low is None or rate.high is None:
         return headline(view.counts)
-    words = f"({len(view.solved)}/{view.tasks} tasks solved at least once; early exit, so pass@1 would be biased)"
+    lacking = view.tasks - rate.scored
+    policy = f", {lacking:,} not decided: {SAID_OF_MISSING[view.missing]}" if view.missing and lacking else ""
+    words = f"({rate.passed}/{rate.base} tasks solved at least once{policy}; early exit, so pass@1 would be biased)"
+    if view.missing is Missing.FAIL and lacking:
+        return f"no rate {words}"
     if rate.rate is not None:
         return f"{rate.rate:.1%} {words}"
     return f"{100 * rate.low:.1f}–{100 * rate.high:.1f}% incomplete {words}"  # noqa: RUF001
@@ -58,10 +55,14 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
     """Return the content of summary.json.
 
     `counts` are disjoint and add up to `total`; `rate` is over `base` slots, with `low` and `high` as the range that
-    unscored slots leave open; `cost_usd` is 0 where no call was made and null where a price is unknown.
+    unscored slots leave open, unless `missing` says what becomes of them; `cost_usd` is 0 where no call was made and
+    null where a price is unknown.
     `without_retried` has the same numbers over the attempts that needed one try only; it is null with early exit, whose
     base are tasks. `retried_cost_usd` is the part of `cost_usd` that went into work which a later try replaced.
-    `reused_cost_usd` is no part of it: what reused attempts cost in the runs that made them, null where unknown.
+    Where that is null it is `cost_at_least_usd` at least, and of `unpriced_calls` not all is in it.
+    `reused_cost_usd` is no part of it: what reused attempts cost in the runs that made them, null where unknown;
+    `reused_cost_at_least_usd` is what is known of it, and `reused_unpriced_attempts` are those of which nothing is.
+    `metrics` is over scored attempts alone, with intervals of 95 % (docs/metrics.md).
     `slot_seconds` is where the time went (docs/progress.md): by phase, wait, and gate that queued slots waited for.
     """
     rate = run_rate(view)
@@ -80,7 +81,9 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "high": rate.high,
         "scored": rate.scored,
         "base": rate.base,
+        "missing": view.missing.value if view.missing else None,
         "mean_score": view.mean_score,
+        "metrics": metrics_data(metrics_of_view(view)),
         "counts": counts,
         "tries": view.tries,
         "retries": view.retries,
@@ -96,8 +99,13 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "usage": usage_data(view.usage),
         "grader_usage": usage_data(view.grader_usage),
         "cost_usd": total_cost(view),
+        "cost_at_least_usd": view.all_usage.cost_at_least_usd,
+        "unpriced_calls": view.all_usage.unpriced_calls,
         "retried_cost_usd": cost_of(view.retried_usage),
+        "retried_usage": usage_data(view.retried_usage),
         "reused_cost_usd": view.reused_cost_usd,
+        "reused_cost_at_least_usd": view.reused_known_usd,
+        "reused_unpriced_attempts": view.reused_unpriced,
         "issues": [
             {"severity": severity, "code": code, "count": n} for (severity, code), n in sorted(view.issues.items())
         ],
@@ -106,12 +114,7 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
 
 def total_cost(view: RunView) -> float | None:
     """Return the cost of all calls in US dollars: 0 where none was made, None where a price is unknown."""
-    return cost_of(view.usage + view.grader_usage)
-
-
-def cost_of(usage: Usage) -> float | None:
-    """Return the cost of some usage in US dollars: 0 where no call was made, None where a price is unknown."""
-    return usage.cost_usd if usage.calls else 0.0
+    return cost_of(view.all_usage)
 
 
 def _without_retried(view: RunView) -> dict[str, Any] | None:
@@ -138,20 +141,27 @@ def reuse_lines(view: RunView) -> list[str]:
     cost = view.reused_cost_usd
     if not view.reused.total() or cost == 0:
         return []
-    what = "what they cost is unknown" if cost is None else f"they cost {money(cost)}"
+    words = known_part(cost, view.reused_known_usd, view.reused_unpriced, "attempt")
+    what = "what they cost is unknown" if cost is None and not view.reused_known_usd else f"they cost {words}"
     return [f"{view.reused.total():,} reused: {what} in the runs that made them, not counted above"]
+
+
+def grading_lines(view: RunView) -> list[str]:
+    """Return what grading used, which the numbers above it include; nothing where no judge was asked."""
+    used = view.grader_usage
+    if not used.calls:
+        return []
+    facts = [plural(used.calls, "model call"), token_words(used), cost_words(used)]
+    return [f"of that for grading: {SEPARATOR.join(facts)}"]
 
 
 def summary_lines(view: RunView, *, directory: str, time: bool = True) -> list[str]:
     """Return the last lines about a run, for the terminal and summary.md; with `time`, where its time went."""
     lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
     facts = [f"{duration(view.seconds)} wall time"]
-    both = view.usage + view.grader_usage
+    both = view.all_usage
     if both.calls:
-        facts.append(plural(both.calls, "model call"))
-        read = both.input_tokens + both.cache_read_tokens + both.cache_write_tokens
-        facts.append(f"{read:,} tokens in, {both.output_tokens:,} out")
-        facts.append(money(both.cost_usd))
+        facts += [plural(both.calls, "model call"), token_words(both), cost_words(both)]
     if view.retries:
         facts.append(plural(view.retries, "retry", "retries") + _of_them(view))
     if view.only_graded:
@@ -159,7 +169,8 @@ def summary_lines(view: RunView, *, directory: str, time: bool = True) -> list[s
     if view.backoffs:
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
-    lines += reuse_lines(view) + retry_lines(view)
+    lines += metrics_lines(metrics_of_view(view))
+    lines += grading_lines(view) + reuse_lines(view) + retry_lines(view)
     if time:
         lines += time_spent_lines([view])
     if view.issues:
@@ -198,8 +209,9 @@ def _of_them(view: RunView) -> str:
     if regraded := view.grading_only_tries - view.only_graded:
         said.append(f"{regraded:,} of grading only")
     if view.retried_usage.calls:
-        cost = view.retried_usage.cost_usd
-        said.append("cost of what they replaced unknown" if cost is None else f"what they replaced cost {money(cost)}")
+        used = view.retried_usage
+        known = used.cost_usd is not None or used.cost_at_least_usd
+        said.append(f"what they replaced cost {cost_words(used)}" if known else "cost of what they replaced unknown")
     return f" ({', '.join(said)})" if said else ""
 
 

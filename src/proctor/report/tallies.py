@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from proctor.core.aggregate import Counts
+from proctor.core.aggregate import Counts, Missing
 from proctor.model.attempt import NO_USAGE, Usage, Verdict
 from proctor.model.events import Completion, StopReason
 from proctor.model.ids import AttemptId
 from proctor.report.in_flight import InFlight
+from proctor.report.samples import Samples
 from proctor.report.time_spent import TimeSpent
 
 OPENS_REMEMBERED = 50
@@ -22,6 +24,10 @@ class Tallies:
 
     experiment: str
     total: int = 0
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """The tags of tasks, by task."""
+    missing: Missing | None = None
+    """What its rate makes of slots without a score."""
     in_flight: dict[AttemptId, InFlight] = field(default_factory=dict[AttemptId, InFlight])
     waiting_for_grading: set[AttemptId] = field(default_factory=set[AttemptId])
     """Those of them that wait for the permits of grading, and hold none."""
@@ -31,6 +37,10 @@ class Tallies:
     """Of the slots that saved attempts fill."""
     reused_cost_usd: float | None = 0.0
     """What those cost in the runs that made them; None where a part is not known."""
+    reused_known_usd: float = 0.0
+    """The part of it that is known."""
+    reused_unpriced: int = 0
+    """How many of them have a cost of which nothing is known."""
     not_dispatched: Counter[StopReason] = field(default_factory=Counter[StopReason])
     final: int = 0
     """Slots that are final: made here, reused, or not dispatched."""
@@ -60,6 +70,8 @@ class Tallies:
     """With early exit: attempts that failed or were skipped, by task."""
     needless: int = 0
     """With early exit: attempts that were cancelled because their task was solved."""
+    samples: Samples = field(default_factory=Samples)
+    """Each attempt that fills a slot, for metrics."""
     scored: int = 0
     score_sum: float = 0.0
     teardown_failed: bool = False
@@ -85,6 +97,11 @@ class Tallies:
     """When its lease was granted."""
     worked: bool = False
     """Whether any attempt has come to its agent's part."""
+
+    @property
+    def all_usage(self) -> Usage:
+        """What work and grading used."""
+        return self.usage + self.grader_usage
 
     @property
     def unsolved(self) -> int:

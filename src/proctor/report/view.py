@@ -67,6 +67,8 @@ class RunView(Tallies):
         self.time.worked(event.phase, event.seconds)
         if event.phase is Phase.OPEN:
             self.in_flight[event.attempt].opened_in = event.seconds
+        elif event.phase is Phase.AGENT:
+            self.in_flight[event.attempt].agent_seconds = event.seconds
 
     def _open(self, event: SandboxOpened, at: float) -> None:
         flight = self.in_flight.get(event.attempt)
@@ -119,7 +121,7 @@ class RunView(Tallies):
             self.retried_issues.update(known.fatal)
             self.retried_usage += known.grading
             if event.grading_only:
-                flight.work = known.work
+                flight.work, flight.agent_seconds = known.work, known.agent_seconds
             else:
                 self.retried_usage += known.work
             self.time.goes_on(event.attempt, at)
@@ -157,6 +159,8 @@ class RunView(Tallies):
         if self.sealed_seconds > self.longest_seconds:
             self.longest_seconds, self.longest = self.sealed_seconds, (event.task, event.ordinal)
         self.sealed_usage = flight.spent if flight else NO_USAGE
+        seconds = flight.agent_seconds if flight else None
+        self.samples.add(event.task, event.verdict, event.score, seconds=seconds, usage=self.sealed_usage)
         self.verdicts[event.verdict] += 1
         self.final += 1
         self._take_score(event.task, event.verdict, event.score)
@@ -194,9 +198,11 @@ class RunView(Tallies):
 
     def _fill(self, event: SlotFilled, at: float) -> None:
         self.reused[event.verdict] += 1
+        self.samples.add_reused(event.task, event.verdict, event.score, event.cost_usd)
         self.final += 1
-        known = self.reused_cost_usd is not None and event.cost_usd is not None
-        self.reused_cost_usd = (self.reused_cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+        self.reused_known_usd += event.cost_usd or 0.0
+        self.reused_unpriced += event.cost_usd is None
+        self.reused_cost_usd = None if self.reused_unpriced else self.reused_known_usd
         self._take_score(event.task, event.verdict, event.score)
 
     def _take_score(self, task: str, verdict: Verdict, score: float | None) -> None:

@@ -18,7 +18,18 @@ from proctor.core.identity import (
 from proctor.core.identity_fields import FIELD_DECISIONS
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import Build, Compose, EnvironmentSpec, Network, Resources
-from proctor.model.spec import Artifact, Component, Experiment, ModelSpec, Reference, RetrySpec, Task, TimeLimits
+from proctor.model.price import ModelPrice
+from proctor.model.spec import (
+    Artifact,
+    Component,
+    Experiment,
+    Folder,
+    ModelSpec,
+    Reference,
+    RetrySpec,
+    Task,
+    TimeLimits,
+)
 
 DECLARED = (
     Experiment,
@@ -28,6 +39,7 @@ DECLARED = (
     EnvironmentSpec,
     Resources,
     Task,
+    Folder,
     Reference,
     TimeLimits,
     Artifact,
@@ -50,13 +62,14 @@ EXPERIMENT = Experiment(
 TASK = Task(
     id="t", grader=Component("text", {"expected": "42"}), prompt="what?", files={"a.txt": b"1"},
     reference=Reference("42", "echo 42"), tags=("x",), environment=ENVIRONMENT,
-    artifacts=(Artifact("out.txt"),),
+    artifacts=(Artifact("out.txt"),), hidden={"tests": Folder("/tests", "digest of it")},
 )  # fmt: skip
 
 
 def whole(experiment: Experiment = EXPERIMENT, task: Task = TASK, *, oracle: bool = False, ordinal: int = 0) -> str:
     shared = experiment_parts(experiment, benchmark_version="1", harness_version="1")
-    return identity_of(shared, task_parts(task, grader_version="1", with_reference=oracle), ordinal)
+    own = task_parts(task, grader_version="1", with_reference=oracle, judge=experiment.judge)
+    return identity_of(shared, own, ordinal)
 
 
 def test_P2_every_declared_field_has_a_decision_with_a_reason():
@@ -89,6 +102,7 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Experiment, "benchmark"): replaced(EXPERIMENT, benchmark=Component("other")),
     (Experiment, "harness"): replaced(EXPERIMENT, harness=Component("other", {"system": "x"})),
     (Experiment, "model"): replaced(EXPERIMENT, model=None),
+    (Experiment, "judge"): replaced(EXPERIMENT, judge=ModelSpec("j")),
     (Experiment, "environment"): replaced(EXPERIMENT, environment=EnvironmentSpec()),
     (Experiment, "attempts"): replaced(EXPERIMENT, attempts=9),
     (Experiment, "max_concurrency"): replaced(EXPERIMENT, max_concurrency=1),
@@ -113,6 +127,7 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (ModelSpec, "params"): with_model(params={"temperature": 1}),
     (ModelSpec, "max_connections"): with_model(max_connections=1),
     (ModelSpec, "requests_per_minute"): with_model(requests_per_minute=1.0),
+    (ModelSpec, "price"): with_model(price=ModelPrice(input=1.0)),
     (EnvironmentSpec, "provider"): with_environment(provider="local"),
     (EnvironmentSpec, "image"): with_environment(image=None),
     (EnvironmentSpec, "env"): with_environment(env={"A": "2"}),
@@ -126,6 +141,8 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (EnvironmentSpec, "compose"): with_environment(compose=None),
     (EnvironmentSpec, "user"): with_environment(user="nobody"),
     (EnvironmentSpec, "workdir"): with_environment(workdir="/app"),
+    (EnvironmentSpec, "places"): with_environment(places=("/data",)),
+    (EnvironmentSpec, "image_timeout_seconds"): with_environment(image_timeout_seconds=7.0),
     (Network, "mode"): with_environment(network=Network("none", ("example.org", "example.com"))),
     (Network, "hosts"): with_environment(network=Network("allow", ("example.org",))),
     **{
@@ -152,6 +169,11 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Task, "reference"): replaced(TASK, reference=None),
     (Task, "tags"): replaced(TASK, tags=()),
     (Task, "environment"): replaced(TASK, environment=None),
+    (Task, "grade_environment"): replaced(TASK, grade_environment=ENVIRONMENT),
+    (Task, "grade_timeout_seconds"): replaced(TASK, grade_timeout_seconds=7.0),
+    (Task, "hidden"): replaced(TASK, hidden={"other": Folder("/tests", "digest of it")}),
+    (Folder, "path"): replaced(TASK, hidden={"tests": Folder("/elsewhere", "digest of it")}),
+    (Folder, "digest"): replaced(TASK, hidden={"tests": Folder("/tests", "another")}),
     (Task, "needs_sandbox"): replaced(TASK, needs_sandbox=True),
     (Task, "artifacts"): replaced(TASK, artifacts=()),
     (Task, "agent_timeout_seconds"): replaced(TASK, agent_timeout_seconds=7.0),
@@ -170,6 +192,9 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Artifact, "max_bytes"): with_artifact(max_bytes=7),
     (Reference, "answer"): replaced(TASK, reference=Reference("43", "echo 42")),
     (Reference, "script"): replaced(TASK, reference=Reference("42", "echo 43")),
+    (Reference, "command"): replaced(TASK, reference=Reference("42", "echo 42", command="true")),
+    (Reference, "folders"): replaced(TASK, reference=Reference("42", "echo 42", folders={"/s": Folder("/s", "1")})),
+    (Reference, "env"): replaced(TASK, reference=Reference("42", "echo 42", env={"A": "1"})),
     **{
         (TimeLimits, field.name): replaced(EXPERIMENT, limits=replaced(TimeLimits(), **{field.name: 7.0}))
         for field in dataclasses.fields(TimeLimits)
@@ -280,7 +305,10 @@ def test_digests_are_what_they_were():
     assert digest({"b": [1, None, "x"], "a": 1.5}) == "7b267faa58851e6d"
     plain = replaced(ENVIRONMENT, build=None, compose=None, network=Network("none"))
     experiment = replaced(EXPERIMENT, environment=plain)
-    assert whole(experiment, replaced(TASK, environment=plain, artifacts=())) == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
+    assert (
+        whole(experiment, replaced(TASK, environment=plain, artifacts=(), hidden={}))
+        == "8fc7a1fde2b2ed2663a1440ab65c2ac6"
+    )
     assert SharedIdentity.of({"b": "1", "a": "2"}).slot({"task": "3"}, 0) == "8926ca7f532c7c9e966354ae2b18f563"
 
 

@@ -12,7 +12,7 @@ from proctor.errors import InternalError, NothingToRun, UsageError
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.ids import SlotKey
-from proctor.model.spec import Component, Experiment, Reference, Task
+from proctor.model.spec import Component, Experiment, ModelSpec, Reference, Task
 
 FACTS = PluginFacts(benchmark_version="1", harness_version="2", harness_name="chat", grader_versions={"text": "3"})
 
@@ -266,3 +266,19 @@ def test_selecting_from_an_empty_benchmark_is_nothing_to_run_and_duplicates_are_
 def test_what_is_selected_by_whole_ids_is_exactly_that_in_order(ids, data):
     wanted = data.draw(st.lists(st.sampled_from(ids), min_size=1))
     assert chosen(tasks(*ids), ids=wanted) == [one for one in ids if one in wanted]
+
+
+def test_03_G11_a_judge_has_a_gate_and_a_part_only_where_a_grader_asks_it():
+    judge = ModelSpec("openai/j", "http://host/v1", "secret")
+    given = [task("a"), Task(id="b", grader=Component("model"))]
+    versions = {"text": "3", "model": "1"}
+    judged = one(experiment(judge=judge), given, grader_versions=versions, judging=frozenset({"model"}))
+    assert judged.schedule.judge == "openai/j at http://host/v1"
+    assert ["judge" in judged.task_parts(each) for each in given] == [False, True]
+    assert "judge" not in judged.shared_identity.parts
+    unasked = one(experiment(judge=judge), given, grader_versions=versions)
+    assert unasked.schedule.judge is None
+    assert not any("judge" in unasked.task_parts(each) for each in given)
+    other = one(experiment(judge=ModelSpec("openai/k")), given, grader_versions=versions, judging=frozenset({"model"}))
+    same = [judged.task_parts(each) == other.task_parts(each) for each in given]
+    assert same == [True, False]

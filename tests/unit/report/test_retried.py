@@ -181,7 +181,8 @@ def test_40_every_try_is_told_with_its_outcome_issues_time_and_files() -> None:
     assert lines == [
         "@a  a #0 of e: passed, score 1, 2 tries",
         "run: r",
-        "try 1  broken  7.0s  (agent 4.0s · waited 5.5s because of model.rate_limited · 1 model call · $0.50)",
+        "try 1  broken  7.0s  (agent 4.0s · waited 5.5s because of model.rate_limited · 1 model call "
+        "· 10 tokens in, 0 out · $0.50)",
         "  FATAL provider.lost in agent: gone",
         "  hint: look up the status or signal of the message; where memory ran out, lower `--task-concurrency N` "
         "(docs/codes/provider.lost.md)",

@@ -156,7 +156,8 @@ def test_C3_reused_slots_count_apart_and_in_the_rate() -> None:
         ([], 0.0, None),
         ([0.0, 0.0], 0.0, None),
         ([1.5, 0.75], 2.25, "2 reused: they cost $2.25"),
-        ([1.5, None], None, "unknown"),
+        ([1.5, None], None, "2 reused: they cost at least $1.50, plus 1 attempt without price in the runs"),
+        ([None, None], None, "2 reused: what they cost is unknown"),
     ],
 )
 def test_C3_the_cost_of_reused_slots_is_told_apart(

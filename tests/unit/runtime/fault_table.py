@@ -97,6 +97,7 @@ CODES: dict[str, Code] = {
     **_lines("provider", "WARNING", False, "attempt", "artifact.too_large dispose.failed output.truncated"),
     **_lines("agent", "ERROR", True, "attempt", "grade.time grade.memory grade.output grade.incomplete"),
     **_lines("grader", "FATAL", False, "attempt", "grader.crashed grader.invalid_score"),
+    **_lines("grader", "FATAL", False, "attempt", "grader.judge_failed grader.no_reward"),
     **_lines("runner", "FATAL", False, "attempt", "worker.lost engine.lost checkpoint.damaged"),
     **_lines("user", "WARNING", False, "attempt", "experiment.teardown_failed sandbox.teardown_failed"),
     **_lines("runner", "WARNING", False, "attempt", "usage.missing price.unknown budget.no_retry"),

@@ -7,6 +7,7 @@ import errno
 import os
 import types
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -76,7 +77,18 @@ _SPECIAL: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
 }
 _SPECIAL[Usage] = st.one_of(
-    st.just(NO_USAGE), _of_dataclass(Usage, cost_usd=st.none() | st.floats(0, 1e12, allow_infinity=False))
+    st.just(NO_USAGE),
+    _of_dataclass(
+        Usage,
+        cost_usd=st.none() | st.floats(0, 1e12, allow_infinity=False),
+        known_cost_usd=st.none(),
+        priced_calls=st.just(0),
+    ),
+    st.builds(
+        lambda used, part: replace(used, cost_usd=None, known_cost_usd=part, priced_calls=used.calls // 2),
+        _of_dataclass(Usage, cost_usd=st.none(), known_cost_usd=st.none(), priced_calls=st.just(0)),
+        st.none() | st.floats(0, 1e12, allow_infinity=False),
+    ),
 )
 _SPECIAL[Grade] = _of_dataclass(Grade, score=st.floats(0, 1))
 _SPECIAL[TryResult] = st.one_of(

@@ -92,6 +92,9 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "The slowest tasks, by how long the agent worked": [("one", 9.0, 9.0, 1), ("two", 2.0, 2.0, 2)],
     "What each model has cost, and of how many attempts that is not known": [("gpt-x", 1.0, 2, 4)],
+    "Where costs come from, by kind of work; what they are at least, and how many calls that leaves out": [
+        ("gpt-x", "agent", None, 1.0, 1, 6)
+    ],
     "Flaky tasks": [("chat", "gpt-x", "two", 1, 1)],
     "What goes wrong most, and whose doing it is": [("provider.lost", "provider", "FATAL", 1, 1)],
     "Attempts that needed more than one try, what replaced tries ended with, and what they cost": [

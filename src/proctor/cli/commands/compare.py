@@ -1,0 +1,79 @@
+"""`proctor compare`: runs side by side, paired by task."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
+# (the types of click's decorators are partly unknown)
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import rich_click as click
+
+from proctor.cli.attempt_page import journals_below
+from proctor.cli.command import Command
+from proctor.cli.output import say
+from proctor.cli.results_place import results_and_record, run_directory
+from proctor.errors import UsageError
+from proctor.report.compare import Side, all_versus, side_data, versus_data
+from proctor.report.compare_text import compare_lines, compare_markdown
+from proctor.viewer.run_read import read_run
+from proctor.viewer.sides import side_of_run
+
+FORMAT = 1
+
+
+@click.command("compare", cls=Command)
+@click.argument("runs", metavar="RUN RUN [RUN ...]", nargs=-1)
+@click.option("--results-dir", metavar="DIR", help="Where to look for ids (default: those of the project).")
+@click.option("--all-pairs", is_flag=True, help="Compare each run with each, not only with the first.")
+@click.option("--include-changed", is_flag=True, help="Compare tasks of the same id even if their content differs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--md", "as_markdown", is_flag=True, help="Print Markdown.")
+def command(
+    runs: tuple[str, ...],
+    *,
+    results_dir: str | None,
+    all_pairs: bool,
+    include_changed: bool,
+    as_json: bool,
+    as_markdown: bool,
+) -> int:
+    """Compare RUNs, directories or ids of runs, with the first of them: paired by task, with intervals and tests.
+
+    What differs in their identities is named, so that a comparison of two things at once is seen. Tasks whose content
+    or grading is not the same in both are left out.
+    """
+    if len(runs) < 2:
+        raise UsageError("a comparison takes two runs or more", hint="write `proctor compare RUN RUN`")
+    if as_json and as_markdown:
+        raise UsageError("--json and --md are two ways to print one thing", hint="give one of them")
+    directories = [run_directory(each, _roots(results_dir), _runs_below) or Path(each) for each in runs]
+    if len({directory.resolve() for directory in directories}) < len(directories):
+        raise UsageError("a run is named twice", hint="name each run once: a run does not differ from itself")
+    sides: list[Side] = []
+    for directory in directories:
+        read = read_run(directory)
+        if read.trouble is not None:
+            say(f"warning: {read.trouble.message}", err=True)
+        if read.plan_problem is not None:
+            say(f"warning: {read.plan_problem}; what differs in the identities cannot be said", err=True)
+        sides.append(side_of_run(read))
+    found = all_versus(sides, every_pair=all_pairs, include_changed=include_changed)
+    if as_json:
+        data = {"format": FORMAT, "runs": list(map(side_data, sides)), "comparisons": list(map(versus_data, found))}
+        say(json.dumps(data, allow_nan=False, indent=1))
+    elif as_markdown:
+        say(compare_markdown(sides, found).rstrip("\n"))
+    else:
+        say("\n".join(compare_lines(sides, found)))
+    return 0
+
+
+def _roots(results_dir: str | None) -> Iterator[Path]:
+    yield results_and_record(results_dir)[0]
+
+
+def _runs_below(root: Path) -> Iterator[Path]:
+    return (journal.parent for journal in journals_below(root))

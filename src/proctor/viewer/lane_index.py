@@ -1,0 +1,192 @@
+"""When each try of a run began and ended, and in which lane: from the lines of its journal that say so.
+
+A lane is a place of concurrency: each try takes the first that is free when it begins and gives it back at its end. All
+other lines are passed over unread; what happened inside of the tries of a page is read for that page alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from pathlib import Path
+from typing import NamedTuple
+
+from proctor.errors import JournalDamaged
+from proctor.model.events import AttemptSealed, Event, TryEnded, TryStarted
+from proctor.model.ids import ID_LENGTH
+from proctor.report.lanes import TrySpans
+from proctor.store.codec import NewerFormat, decode, seconds_of
+
+CHUNK_BYTES = 8 * 1024 * 1024
+READ_BYTES = 32 * 1024 * 1024
+"""So much of a journal is read for the inside of the tries of a page; of what is beyond only the ends are known."""
+
+_BEGINS, _ENDS, _SEALED = (f'{{"type":"{kind.__name__}",'.encode() for kind in (TryStarted, TryEnded, AttemptSealed))
+_WANTED = (_BEGINS, _ENDS, _SEALED)
+_AT = b'"at":"'
+_AT_LENGTH = len("2026-11-30T16:30:35.123456Z")
+_ATTEMPT = b'"attempt":"'
+
+
+class LaneTry(NamedTuple):
+    """A try: its number in the order of starts, its lane, its times in seconds after the epoch, None while it runs."""
+
+    number: int
+    lane: int
+    start: float
+    end: float | None
+    attempt: str
+
+
+class Inside(NamedTuple):
+    """What is known of a try whose inside was read."""
+
+    task: str
+    ordinal: int
+    try_number: int
+    spans: TrySpans
+
+
+class LaneIndex:
+    """The tries of one run. `follow` takes what is new in the journal; not to be called by two threads at once."""
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self.offset = 0
+        self.damaged = False
+        self.lanes = 0
+        self.last_at: float | None = None
+        """The moment of the newest line."""
+        self._starts = array("d")
+        self._ends = array("d")
+        self._lane_of = array("l")
+        self._offsets = array("q")
+        self._attempts: list[bytes] = []
+        self._free: list[int] = []
+        self._open: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def follow(self) -> None:
+        """Read on to the end of the journal. Raises `OSError`."""
+        with self.journal.open("rb") as file:
+            file.seek(self.offset)
+            rest = b""
+            while chunk := file.read(CHUNK_BYTES):
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                place = self.offset
+                for line in lines:
+                    if line.startswith(_WANTED):
+                        self._take(line, place)
+                    place += len(line) + 1
+                if lines:
+                    self.last_at = self._at(lines[-1]) or self.last_at
+                self.offset = place
+
+    def _at(self, line: bytes) -> float | None:
+        begin = line.find(_AT, 0, 80) + len(_AT)
+        try:
+            return seconds_of(line[begin : begin + _AT_LENGTH].decode("ascii"))
+        except ValueError:
+            self.damaged = True
+            return None
+
+    def _take(self, line: bytes, place: int) -> None:
+        at = self._at(line)
+        if at is None:
+            return
+        begin = line.find(_ATTEMPT) + len(_ATTEMPT)
+        attempt = line[begin : begin + ID_LENGTH]
+        known = self._open.pop(attempt, None)
+        if known is not None:
+            self._ends[known] = max(at, self._starts[known])
+            heapq.heappush(self._free, self._lane_of[known])
+        if not line.startswith(_BEGINS):
+            return
+        if self._free:
+            lane = heapq.heappop(self._free)
+        else:
+            lane, self.lanes = self.lanes, self.lanes + 1
+        self._open[attempt] = len(self._starts)
+        self._starts.append(at)
+        self._ends.append(math.nan)
+        self._lane_of.append(lane)
+        self._offsets.append(place)
+        self._attempts.append(attempt)
+
+    def start(self, number: int) -> float:
+        """Return when a try began."""
+        return self._starts[number]
+
+    def tries(self, first: int, stop: int) -> list[LaneTry]:
+        """Return the tries from `first` to before `stop`, after those before them that had not ended by then."""
+        if first >= len(self._starts):
+            return []
+        begin = self._starts[first]
+        ends = self._ends
+        before = [n for n in range(first) if not ends[n] <= begin]
+        return [self._try(n) for n in (*before, *range(first, min(stop, len(self._starts))))]
+
+    def _try(self, number: int) -> LaneTry:
+        end = self._ends[number]
+        attempt = self._attempts[number].decode("ascii", "replace")
+        return LaneTry(number, self._lane_of[number], self._starts[number], None if math.isnan(end) else end, attempt)
+
+    def insides(self, tries: list[LaneTry], stop: int) -> dict[int, Inside]:
+        """Return what happened inside of tries until try `stop` began, as far as `READ_BYTES` go. Raises `OSError`."""
+        if not tries:
+            return {}
+        numbers = {one.number: one for one in tries}
+        end = self._offsets[stop] if stop < len(self._offsets) else self.offset
+        begin = max(min(self._offsets[number] for number in numbers), 0)
+        begin = max(begin, end - READ_BYTES)
+        found = {number: inside for number in numbers if (inside := self._begun(number)) is not None}
+        by_attempt: dict[bytes, int] = {}
+        for number in sorted(found):
+            if self._offsets[number] < begin:
+                by_attempt[self._attempts[number]] = number
+        place_of = {self._offsets[number]: number for number in found}
+        with self.journal.open("rb") as file:
+            place = begin
+            file.seek(begin)
+            wanted = {self._attempts[number] for number in found}
+            for line in file.read(end - begin).split(b"\n"):
+                if (number := place_of.get(place)) is not None:
+                    by_attempt[self._attempts[number]] = number
+                elif (attempt := _attempt_in(line)) in wanted and attempt in by_attempt:
+                    _add(found[by_attempt[attempt]].spans, line)
+                place += len(line) + 1
+        return found
+
+    def _begun(self, number: int) -> Inside | None:
+        with self.journal.open("rb") as file:
+            file.seek(self._offsets[number])
+            event, at = _decoded(file.readline()) or (None, 0.0)
+        if not isinstance(event, TryStarted):
+            return None
+        return Inside(event.task, event.ordinal, event.try_number, TrySpans(at))
+
+
+def _attempt_in(line: bytes) -> bytes:
+    begin = line.find(_ATTEMPT, 0, 160)
+    return line[begin + len(_ATTEMPT) : begin + len(_ATTEMPT) + ID_LENGTH] if begin >= 0 else b""
+
+
+def _add(spans: TrySpans, line: bytes) -> None:
+    found = _decoded(line + b"\n")
+    if found is not None and spans.ended_at is None:
+        event, at = found
+        if isinstance(event, AttemptSealed):
+            spans.end(at)
+        else:
+            spans.add(event, at)
+
+
+def _decoded(line: bytes) -> tuple[Event, float] | None:
+    try:
+        return decode(line)
+    except (JournalDamaged, NewerFormat):
+        return None

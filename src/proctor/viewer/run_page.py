@@ -1,0 +1,122 @@
+"""The page of a run: what came of it, what was decided at planning, and what became of each slot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from proctor.model.attempt import Verdict
+from proctor.store.plan_tags import tags_of
+from proctor.viewer.page import Asked, Page
+from proctor.viewer.paging import Paging
+from proctor.viewer.results import Results, RunSlots
+from proctor.viewer.slot_index import Slot
+
+TASKS_ON_A_PAGE = 60
+CELLS_OF_A_TASK = 64
+"""So many attempts of a task have a cell; the rest are counted."""
+
+STATES = (*(verdict.value for verdict in Verdict), "running", "waiting")
+"""What a slot can be; `waiting` is queued, or not dispatched once the run has ended."""
+
+_LETTERS = {
+    "passed": "P",
+    "failed": "F",
+    "errored": "E",
+    "skipped": "S",
+    "cancelled": "C",
+    "running": "…",
+    "waiting": "·",
+}
+
+
+class Cell(NamedTuple):
+    """A slot in the grid."""
+
+    ordinal: int
+    state: str
+    letter: str
+    attempt: str | None
+    score: float | None
+    tries: int
+    source: str | None
+
+
+class Row(NamedTuple):
+    """A task in the grid; `more` cells are not shown."""
+
+    task: str
+    cells: Sequence[Cell]
+    more: int
+
+
+def run_page(results: Results, asked: Asked, run: str) -> Page:
+    """Return the page of a run."""
+    entry, slots = results.entry(run), results.slots(run)
+    summary = results.summary(run)
+    query = {name: asked.query.get(name, "") for name in ("q", "state", "tag")}
+    tags = tags_of(slots.plan) if slots.plan else {}
+    tasks = _chosen(slots, tags, query)
+    paging = Paging.of(len(tasks), asked.query.get("page"), len(tasks) if asked.links.static else TASKS_ON_A_PAGE)
+    counted = Counter(state_of(slots.index.of(task, n)) for task, ordinals in slots.places.items() for n in ordinals)
+    values = {
+        "run": run,
+        "entry": entry,
+        "summary": summary,
+        "metrics": summary.get("metrics") or {},
+        "issues": summary.get("issues") or [],
+        "counts": [(state, counted[state]) for state in STATES if counted[state]],
+        "slots": sum(counted.values()),
+        "tasks": len(slots.places),
+        "found": len(tasks),
+        "rows": [_row(slots, task) for task in tasks[paging.start : paging.end]],
+        "paging": paging,
+        "given": {name: value for name, value in query.items() if value},
+        "tags": sorted({tag for own in tags.values() for tag in own}),
+        "decisions": _decisions(slots),
+        "files": ["journal.jsonl", "plan.json", "run.log", "summary.json", "summary.md", "progress.json"],
+        "damaged": slots.index.damaged,
+        "no_plan": slots.plan is None,
+    }
+    return Page("run.html", f"{entry.name} · {entry.experiment}", values, live=entry.state == "running")
+
+
+def state_of(slot: Slot) -> str:
+    """Return what a slot is by now."""
+    if slot.verdict is not None:
+        return slot.verdict.value
+    return "running" if slot.attempt is not None else "waiting"
+
+
+def _row(slots: RunSlots, task: str) -> Row:
+    ordinals = sorted(slots.places[task])
+    cells = [_cell(slots.index.of(task, ordinal)) for ordinal in ordinals[:CELLS_OF_A_TASK]]
+    return Row(task, cells, len(ordinals) - len(cells))
+
+
+def _cell(slot: Slot) -> Cell:
+    state = state_of(slot)
+    return Cell(slot.ordinal, state, _LETTERS[state], slot.attempt, slot.score, slot.tries, slot.source)
+
+
+def _chosen(slots: RunSlots, tags: Mapping[str, Sequence[str]], query: Mapping[str, str]) -> list[str]:
+    """Return the tasks that hold the text, have the tag, and have an attempt in the state that were asked for."""
+    words = query["q"].lower().split()
+    return [
+        task
+        for task, ordinals in slots.places.items()
+        if all(word in task.lower() for word in words)
+        and (not query["tag"] or query["tag"] in tags.get(task, ()))
+        and (not query["state"] or any(state_of(slots.index.of(task, n)) == query["state"] for n in ordinals))
+    ]
+
+
+def _decisions(slots: RunSlots) -> list[tuple[str, str | None, int]]:
+    """Return what was decided at planning, why, and for how many slots."""
+    return [(kind, reason, count) for (kind, reason), count in Counter(_planned(slots)).most_common()]
+
+
+def _planned(slots: RunSlots) -> Iterator[tuple[str, str | None]]:
+    for slot in slots.plan.slots if slots.plan else ():
+        yield slot.decision, slot.reason

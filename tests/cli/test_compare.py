@@ -1,0 +1,78 @@
+"""`proctor compare` as a user runs it (spec 02, 09 M4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from program import Ended
+
+Proctor = Callable[..., Ended]
+
+
+def run(proctor: Proctor, share: str, name: str, *more: str) -> Path:
+    ended = proctor(
+        "run", "humaneval", "chat", "mock/humaneval", "--set", f"model.params.share={share}", "--limit", "12",
+        "--run-id", name, *more,
+    )  # fmt: skip
+    assert ended.code == 0
+    return next(path for path in ended.run_dirs if path.name == name)
+
+
+@pytest.fixture
+def runs(proctor: Proctor) -> tuple[Path, Path]:
+    return run(proctor, "0.25", "low"), run(proctor, "0.75", "high")
+
+
+def test_M4_two_runs_are_compared_by_their_ids(proctor: Proctor, runs: tuple[Path, Path]) -> None:
+    ended = proctor("compare", "low", "high")
+    assert ended.code == 0
+    assert "B against A, 12 tasks: +0.500" in ended.out
+    # 3 of 12 and 9 of 12 of which 3 are the same: 6 wins, no loss; 2 / 2**6.
+    assert "p = 0.0312 (McNemar's, exact)" in ended.out
+    assert "B wins: 6 tasks" in ended.out
+    assert "identities differ in: model" in ended.out
+    data = json.loads(proctor("compare", *map(str, runs), "--json").out)
+    assert [one["rate"] for one in data["runs"]] == [0.25, 0.75]
+    [one] = data["comparisons"]
+    assert (one["tasks"], one["difference"], one["p_value"]) == (12, 0.5, 0.03125)
+    assert len(one["won"]) == 6
+    assert one["lost"] == []
+    assert one["corrected_p_value"] is None
+
+
+def test_M4_markdown_and_three_runs(proctor: Proctor, runs: tuple[Path, Path]) -> None:
+    run(proctor, "0.5", "middle", "--attempts", "2")
+    ended = proctor("compare", "low", "middle", "high", "--md")
+    assert ended.code == 0
+    assert ended.out.count("\n| ") == 4
+    assert ended.out.count("with Holm's correction") == 2
+    data = json.loads(proctor("compare", "low", "middle", "high", "--all-pairs", "--json").out)
+    assert len(data["comparisons"]) == 3
+    assert data["comparisons"][0]["test"] == "permutation of signs, exact"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["low"], "a comparison takes two runs or more"),
+        (["low", "low"], "a run is named twice"),
+        (["low", "nowhere"], "`nowhere` is not the directory of a run"),
+        (["low", "high", "--json", "--md"], "--json and --md are two ways"),
+    ],
+)
+def test_what_cannot_be_compared(proctor: Proctor, runs: tuple[Path, Path], arguments: list[str], says: str) -> None:
+    ended = proctor("compare", *arguments)
+    assert ended.code == 2
+    assert says in ended.err
+    assert "hint:" in ended.err
+
+
+def test_a_run_whose_plan_is_gone_is_compared_with_a_warning(proctor: Proctor, runs: tuple[Path, Path]) -> None:
+    (runs[0] / "plan.json").unlink()
+    ended = proctor("compare", "low", "high")
+    assert ended.code == 0
+    assert "warning: there is no plan" in ended.err
+    assert "12 tasks" in ended.out
