@@ -14,6 +14,7 @@ from proctor.harnesses.chat import ChatHarness, ChatOptions
 from proctor.model.attempt import NO_USAGE, Usage
 from proctor.model.spec import Component, ModelSpec, Task
 from proctor.plugins.api import ChatMessage, Completion, Message
+from support.atif_rules import checked
 
 
 class FakeModel:
@@ -79,6 +80,8 @@ def talk(model, *texts, **options):
         return [turn.answer for turn in turns], failure, collected
 
     answers, failure, collected = asyncio.run(run())
+    if collected.trajectory is not None:
+        checked(collected.trajectory)
     return answers, failure, ctx, collected
 
 
@@ -142,6 +145,11 @@ def test_a_failed_call_is_raised_as_it_is_and_what_was_said_is_kept():
     # What the second call took is unknown, and so is the sum.
     assert ctx.used == [Usage(calls=1, input_tokens=5, output_tokens=2), Usage(calls=1)]
     assert collected.trajectory["final_metrics"] == {"total_steps": 3}
+
+
+def test_05_a_request_that_was_refused_is_no_call_so_that_the_first_one_leaves_no_result():
+    _, failure, ctx, _ = talk(FakeModel(Fault("model.invalid_request", "no such parameter")), "q")
+    assert (failure.code, ctx.used) == ("model.invalid_request", [])
 
 
 class HangingModel(FakeModel):
