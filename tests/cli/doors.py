@@ -42,8 +42,13 @@ def over(base: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def beside(path: str) -> dict[str, Any]:
+    """Return what a field needs beside it: those of a judge need a judge."""
+    return {"judge": "mock/script"} if path.startswith("judge.") and path != "judge.id" else {}
+
+
 def experiment_tree(path: str, value: Any) -> dict[str, Any]:
-    return over(over(BASE, {"model": {"params": SCRIPT}}), tree_of(path, value))
+    return over({**over(BASE, {"model": {"params": SCRIPT}}), **beside(path)}, tree_of(path, value))
 
 
 def write(name: str, tree: Any) -> str:
@@ -74,7 +79,8 @@ def launched(file: str) -> Reached:
 
 
 def by_set(path: str, value: Any) -> Reached:
-    return command_line("--set", f"{path}={value if isinstance(value, str) else json.dumps(value)}")
+    named = [word for part, name in beside(path).items() for word in (f"--{part}", name)]
+    return command_line(*named, "--set", f"{path}={value if isinstance(value, str) else json.dumps(value)}")
 
 
 def by_request(path: str, value: Any) -> Reached:

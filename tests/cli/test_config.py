@@ -263,7 +263,7 @@ def test_02_explain_says_what_a_field_is_and_what_sets_it(folder: Path, proctor:
     [
         ("results_dir", ["runtime.results_dir"]),
         ("runtime.results_dir", ["runtime.results_dir"]),
-        ("base_url", ["model.base_url", "models.NAME.base_url"]),
+        ("base_url", ["model.base_url", "judge.base_url", "models.NAME.base_url"]),
         ("models.gpt.base_url", ["models.NAME.base_url"]),
         ("benchmark.params.tasks", ["benchmark.params"]),
         ("runtime.provider_limits.local", ["runtime.provider_limits"]),

@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from proctor.cli.typed import FIELD_OPTIONS, SECTION_OPTIONS
 from proctor.config.project_schema import ProjectConfig
-from proctor.config.schema import OF_EXECUTION, SECTIONS, ExperimentConfig
+from proctor.config.schema import OF_EXECUTION, SECTIONS, ExperimentConfig, PriceConfig
 from proctor.config.settle import model_in
 from proctor.errors import UsageError
 from proctor.model.attempt import GradingMode
 from proctor.model.environment import Network
+from proctor.model.price import ModelPrice
 from proctor.model.spec import Artifact
 
 ABLE = "plugins_provider:Able"
@@ -59,6 +60,10 @@ def of_experiment(name: str) -> Read:
 
 def of_model(name: str) -> Read:
     return lambda found: getattr(found[0].model, name)
+
+
+def of_judge(name: str) -> Read:
+    return lambda found: getattr(found[0].judge, name, None)
 
 
 def of_retry(name: str) -> Read:
@@ -107,6 +112,21 @@ FIELDS: dict[str, tuple[Any, Read, Any]] = {
     "model.params": (SCRIPT, lambda found: found[0].model.params, SCRIPT),
     "model.max_connections": (3, of_model("max_connections"), 3),
     "model.requests_per_minute": (7.5, of_model("requests_per_minute"), 7.5),
+    **{
+        f"model.price.{kind}": (0, lambda found, kind=kind: getattr(found[0].model.price, kind, None), 0)
+        for kind in PriceConfig.model_fields
+    },
+    "judge.id": ("mock/fixed", of_judge("id"), "mock/fixed"),
+    "judge.base_url": ("http://host/v1", of_judge("base_url"), "http://host/v1"),
+    "judge.api_key": ("sk-0123456789", of_judge("api_key"), "sk-0123456789"),
+    "judge.identity": ("7e10", of_judge("identity"), "7e10"),
+    "judge.params": (SCRIPT, of_judge("params"), SCRIPT),
+    "judge.max_connections": (3, of_judge("max_connections"), 3),
+    "judge.requests_per_minute": (7.5, of_judge("requests_per_minute"), 7.5),
+    **{
+        f"judge.price.{kind}": (0, lambda found, kind=kind: getattr(of_judge("price")(found), kind, None), 0)
+        for kind in PriceConfig.model_fields
+    },
     "environment.provider": ("local", lambda found: found[0].environment.provider, "local"),
     "environment.env": ({"PORT": "8080"}, lambda found: dict(found[0].environment.env), {"PORT": "8080"}),
     "environment.proxy": (True, of_environment("proxy"), True),
@@ -269,6 +289,11 @@ TABLES: dict[str, tuple[dict[str, Any], Read, Any]] = {
         )
         for name in ("base_url", "api_key", "identity", "params", "max_connections", "requests_per_minute")
     },
+    "models.NAME.price": (
+        {"models": {"mock/script": {"price": {"input": 0}}}},
+        lambda found: found[0].model.price,
+        ModelPrice(input=0),
+    ),
 }  # fmt: skip
 
 

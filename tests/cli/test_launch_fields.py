@@ -25,6 +25,7 @@ FIELDS: dict[str, Any] = {
     "benchmark": {"id": "trivial", "params": {"tasks": 3}},
     "harness": "nop",
     "model": "mock/echo",
+    "judge": "mock/echo",
     "environment": {"provider": "local", "env": {"A": "b"}},
     "attempts": 3,
     "max_concurrency": 3,
@@ -70,6 +71,7 @@ RUNTIME: dict[str, Any] = {
 MODEL: dict[str, Any] = {
     "base_url": "http://127.0.0.1:1/v1", "api_key": "sk-0123456789", "identity": "x", "params": {"text": "b"},
     "max_connections": 7, "requests_per_minute": 7,
+    "price": {"input": 7},
 }  # fmt: skip
 
 BASE: dict[str, Any] = {"benchmark": "trivial", "harness": "oracle"}

@@ -63,6 +63,7 @@ TABLE: dict[str, tuple[list[str], Read, Any]] = {
     "fail_under": (["--fail-under", "0.5"], options("fail_under"), 0.5),
     "config": (["--config", "more.yaml"], controls("cleanup_grace_seconds"), 11.5),
     "provider": (["--env", "plugins_provider:Other"], lambda found: {one.provider.name for one in found[0]}, {"other"}),
+    "judge": (["--judge", "mock/echo"], lambda found: {getattr(one.experiment.judge, "id", None) for one in found[0]}, {"mock/echo"}),
     "task_concurrency": (["--task-concurrency", "3"], controls("task_concurrency"), 3),
     "provider_limit": (["--provider-limit", "local=7"], lambda found: found[1].controls.provider_limits["local"], 7),
     "env_open_qps": (["--env-open-qps", "local=4"], lambda found: found[1].controls.open_per_second["local"], 4.0),

@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import BASE, SCRIPT, over, tree_of, write
+from doors import BASE, SCRIPT, beside, over, tree_of, write
 from program import Ended
 from test_doors import ABLE, paths_of
 
-from proctor.config.schema import ExecutionConfig, ExperimentConfig
+from proctor.config.schema import ExecutionConfig, ExperimentConfig, PriceConfig
 
 Proctor = Callable[..., Ended]
 
 CARRIED = None
+
+JUDGE: dict[str, Any] = {
+    "base_url": "http://other.example/v1", "api_key": "sk-0123456789", "identity": "the same", "params": {"text": "x"},
+    "max_connections": 3, "requests_per_minute": 7.5,
+}  # fmt: skip
 
 FIELDS: dict[str, tuple[Any, str | None]] = {
     "harness.params": ({"system": "be brief"}, "harness"),
@@ -29,6 +34,10 @@ FIELDS: dict[str, tuple[Any, str | None]] = {
     "model.params": ({"script": "doors_script:box_hook"}, "model"),
     "model.max_connections": (3, CARRIED),
     "model.requests_per_minute": (7.5, CARRIED),
+    **{f"model.price.{kind}": (3.0, CARRIED) for kind in PriceConfig.model_fields},
+    "judge.id": ("mock/fixed", CARRIED),  # of tasks whose grader asks none
+    **{f"judge.{name}": (value, CARRIED) for name, value in JUDGE.items()},
+    **{f"judge.price.{kind}": (3.0, CARRIED) for kind in PriceConfig.model_fields},
     "environment.env": ({"PORT": "8080"}, "environment"),
     "environment.proxy": (True, "environment"),
     "environment.image": ("alpine:3", "environment"),
@@ -149,7 +158,7 @@ def test_P2_a_field_alone_is_carried_or_executed(door: str, proctor: Proctor) ->
     assert decisions(proctor, declared({**base, "attempts": 2})) == {"reuse"}
     wrong: list[str] = []
     for path, (value, part) in FIELDS.items():
-        found = decisions(proctor, declared(over({**base, "attempts": 2}, tree_of(path, value))))
+        found = decisions(proctor, declared(over({**base, **beside(path), "attempts": 2}, tree_of(path, value))))
         expected = "reuse" if part is CARRIED else f"execute: {part} changed ("
         if len(found) != 1 or not next(iter(found)).startswith(expected):
             wrong.append(f"{path}: {found}")

@@ -28,6 +28,7 @@ FULL = Experiment(
     benchmark=Component("b", {"x": 1}),
     harness=Component("h", {"y": 2}),
     model=ModelSpec("m", "http://a.example/v1", "a credential", "same", {"temperature": 0}, 3, 4.0),
+    judge=ModelSpec("j", "http://b.example/v1", "another credential", params={"temperature": 1}),
     environment=EnvironmentSpec("local", env={"A": "b"}),
     attempts=3,
     grading=GradingMode.FRESH,
@@ -55,16 +56,16 @@ def test_P2_every_field_that_counts_is_declared_again() -> None:
     counts = {name for name, decision in FIELD_DECISIONS[Experiment].items() if decision.part} - {"code"}
     assert {CALLED.get(name, name) for name in counts} <= tree.keys()
     config = ExperimentConfig.model_validate(tree)
-    for name in counts - {"artifacts", "model", "environment", "benchmark", "harness", "shared_state_key", "grading"}:
+    for name in counts - {"artifacts", "model", "judge", "environment", "benchmark", "harness", "shared_state_key", "grading"}:
         assert getattr(config, name) == getattr(FULL, name), name
     assert (config.benchmark.params, config.harness.params) == ({"x": 1}, {"y": 2})
     assert (config.grading, config.attempts) == ("fresh", 2)
     assert [(one.path, one.required, one.max_bytes) for one in config.artifacts] == [("out", True, 7)]
-    assert config.model is not None
-    assert FULL.model is not None
-    for name in ModelConfig.model_fields.keys() - {"api_key"}:
-        assert getattr(config.model, name) == getattr(FULL.model, name), name
-    assert config.model.api_key == NO_CREDENTIAL
+    for again, declared in ((config.model, FULL.model), (config.judge, FULL.judge)):
+        assert again is not None
+        for name in ModelConfig.model_fields.keys() - {"api_key"}:
+            assert getattr(again, name) == getattr(declared, name), name
+        assert again.api_key == NO_CREDENTIAL
     assert spec_of(config.environment, "", _here) == replace(FULL.environment, provider="")
 
 
@@ -132,7 +133,7 @@ def test_tags_and_labels_are_those_of_the_newest_run(names: list[str]) -> None:
 
 def test_runs_that_were_declared_differently_are_not_mixed() -> None:
     other = Experiment("base", Component("b", {"x": 1}), Component("h", {"y": 3}), flags={"f": 1})
-    with pytest.raises(UsageError, match="`artifacts`, `environment`, `grading`, `harness`, `model`"):
+    with pytest.raises(UsageError, match="`artifacts`, `environment`, `grading`, `harness`, `judge`, `model`"):
         fields_again([plan(FULL), plan(other)])
     assert fields_again([plan(FULL, 1), plan(FULL, 4)]).tree["attempts"] == 4
 

@@ -51,6 +51,11 @@ def compose_digest(file: Path) -> str:
     return _digest(context_entries(file.parent, file.name, kind="compose file"))
 
 
+def folder_digest(folder: Path) -> str:
+    """Return the SHA-256 of all that is in a directory, as `context_digest` does, with nothing left out."""
+    return _digest(_below(os.fspath(folder), "", IgnorePatterns(), set()))
+
+
 def context_entries(context: Path, dockerfile: str, *, kind: str = "dockerfile") -> Iterator[Entry]:
     """Yield what goes into a build, in a fixed order, a directory before what is in it.
 
@@ -137,4 +142,4 @@ def _unreadable(path: str, error: OSError) -> UsageError:
     )
 
 
-__all__ = ["IGNORE_FILE", "Entry", "compose_digest", "context_digest", "context_entries"]
+__all__ = ["IGNORE_FILE", "Entry", "compose_digest", "context_digest", "context_entries", "folder_digest"]

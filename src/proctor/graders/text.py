@@ -1,29 +1,45 @@
-"""Grader `text`: compares the answer with the one expected. Needs no sandbox."""
+"""Grader `text`: compares the answer with the one expected, or with several. Needs no sandbox."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+import unicodedata
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from proctor.model.attempt import Check, Grade
+from proctor.graders._taking import Take, either, graded, taken
+from proctor.model.attempt import Grade
 from proctor.plugins.api import GradeContext
 
-SHOWN_LENGTH = 200
+COMPARED_AT_MOST = 100_000
+"""Characters of an answer that is compared in any other form than its own: bringing it into one takes time."""
+
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
 
 
 class TextOptions(BaseModel):
-    """The expected answer; `strip` says that white space around an answer does not count."""
+    """The expected answer, or several that are as good, and what counts of the agent's.
+
+    `take` says which part of it counts. `strip` says that white space around it does not; the others are off: case,
+    punctuation (all but letters, digits and white space, signs of numbers included), how much white space there is
+    between words, and how a character is put together (`NFC`, or `NFKC`, where `²` is 2 as well).
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    expected: str
-    mode: Literal["exact"] = "exact"
+    expected: str | Annotated[tuple[str, ...], Field(min_length=1)]
+    mode: Literal["exact", "contains"] = "exact"
+    take: Take = "all"
     strip: bool = True
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    collapse_spaces: bool = False
+    unicode: Literal["NFC", "NFKC"] | None = None
 
 
 class TextGrader:
-    """Solved if the answer is the expected text."""
+    """Solved if the answer is the expected text, or has it in it (`contains`)."""
 
     name = "text"
     version = "1"
@@ -35,13 +51,33 @@ class TextGrader:
 
     async def grade(self, ctx: GradeContext) -> Grade:
         """Compare."""
-        answer, expected = ctx.answer, self._options.expected
-        if self._options.strip:
-            answer, expected = answer.strip() if answer is not None else None, expected.strip()
-        solved = answer == expected
-        check = Check("answer", solved, _shown(expected), None if answer is None else _shown(answer))
-        return Grade(solved=solved, score=1.0 if solved else 0.0, checks=(check,))
+        options = self._options
+        expected = (options.expected,) if isinstance(options.expected, str) else options.expected
+        part = None if ctx.answer is None else taken(ctx.answer, options.take)
+        if options.strip:
+            part, expected = part and part.strip(), tuple(each.strip() for each in expected)
+        found = None if part is None else self._normal(part)
+        wanted = [self._normal(each) for each in expected]
+        if found is None:
+            solved = False
+        elif options.mode == "contains":
+            solved = any(each in found for each in wanted)
+        else:
+            # The full stop of the sentence that says it is no part of a marked answer.
+            dotless = found[:-1] if options.take == "marked" and found.endswith(".") else found
+            solved = found in wanted or dotless in wanted
+        return graded(solved, "answer", either(expected), part)
 
-
-def _shown(text: str) -> str:
-    return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]}... ({len(text)} characters)"
+    def _normal(self, text: str) -> str:
+        options = self._options
+        if len(text) > COMPARED_AT_MOST:
+            return text
+        if options.unicode is not None:
+            text = unicodedata.normalize(options.unicode, text)
+        if options.ignore_case:
+            text = text.casefold()
+        if options.ignore_punctuation:
+            text = _PUNCTUATION.sub("", text)
+        if options.collapse_spaces or options.ignore_punctuation:
+            text = " ".join(text.split())
+        return text
