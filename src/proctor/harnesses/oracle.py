@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from proctor.data import env_templates
 from proctor.errors import Fault
 from proctor.model.spec import Reference
 from proctor.plugins.api import AttemptContext, Collected, ExecResult, Message, Sandbox, Turn
@@ -35,7 +39,7 @@ class OracleHarness:
     async def start(self, ctx: AttemptContext) -> OracleSession:
         """Look for the reference solution; raises `Fault` (task.setup_failed) where there is none."""
         reference = ctx.task.reference
-        if reference is None or (reference.answer is None and reference.script is None):
+        if reference is None or (reference.answer, reference.script, reference.command) == (None, None, None):
             raise Fault("task.setup_failed", f"task {ctx.task.id} has no reference solution")
         return OracleSession(ctx, reference)
 
@@ -50,13 +54,30 @@ class OracleSession:
 
     async def send(self, message: Message) -> Turn:
         """Run the script, if there is one, and return the answer, if there is one."""
-        if self._reference.script is not None:
-            result = await run_script(self._ctx.sandbox, self._reference.script)
-            self._files = {"oracle.stdout": result.stdout, "oracle.stderr": result.stderr}
+        reference = self._reference
+        if reference.script is not None or reference.command is not None:
+            sandbox = self._ctx.sandbox
+            env = _variables(reference)
+            for place, folder in reference.folders.items():
+                await sandbox.upload(Path(folder.path), place)
+            results: list[ExecResult] = []
+            if reference.script is not None:
+                results.append(await run_script(sandbox, reference.script, env))
+            if reference.command is not None:
+                results.append(await sandbox.exec(reference.command, env=env))
+            self._note(results)
+        return Turn(answer=reference.answer)
+
+    def _note(self, results: Sequence[ExecResult]) -> None:
+        """Keep what was printed, and say what ended otherwise than well."""
+        self._files = {
+            "oracle.stdout": b"".join(one.stdout for one in results),
+            "oracle.stderr": b"".join(one.stderr for one in results),
+        }
+        for result in results:
             if not result.ok:
                 end = f"signal {result.signal}" if result.signal else f"status {result.exit_code}"
                 self._ctx.issue("harness.exit_nonzero", f"the reference script ended with {result.lost or end}")
-        return Turn(answer=self._reference.answer)
 
     async def collect(self) -> Collected:
         """Return what the script printed."""
@@ -66,10 +87,17 @@ class OracleSession:
         """Free nothing: the sandbox ends what the script left running."""
 
 
-async def run_script(sandbox: Sandbox, script: str) -> ExecResult:
+def _variables(reference: Reference) -> dict[str, str]:
+    try:
+        return env_templates.resolved(reference.env, os.environ)
+    except LookupError as error:
+        raise Fault("task.setup_failed", f"the reference solution cannot be applied: {error.args[0]}") from error
+
+
+async def run_script(sandbox: Sandbox, script: str, env: Mapping[str, str] | None = None) -> ExecResult:
     """Run a script in the work directory, by the interpreter that its first line names, else by `sh`."""
     await sandbox.write(SCRIPT_NAME, script)
     first = script.partition("\n")[0]
     interpreter = first[2:].strip() if first.startswith("#!") else "sh"
     words = shlex.join(shlex.split(interpreter))
-    return await sandbox.exec(f"{words} ./{SCRIPT_NAME}; status=$?; rm -f ./{SCRIPT_NAME}; exit $status")
+    return await sandbox.exec(f"{words} ./{SCRIPT_NAME}; status=$?; rm -f ./{SCRIPT_NAME}; exit $status", env=env)

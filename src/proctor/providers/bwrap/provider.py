@@ -69,6 +69,7 @@ class BwrapProvider:
             memory=self._cgroups.limits("memory"),
             processes=self._cgroups.limits("pids"),
             workdir=True,
+            places=True,
             reuse=True,
             keep=True,
         )
@@ -78,13 +79,14 @@ class BwrapProvider:
         refused = refusal_of_hosts(environment)
         if refused is not None:
             return refused
-        place = environment.workdir
-        if place is None:
-            return None
-        if not place.startswith("/") or posixpath.normpath(place) != place or place == "/":
-            return f"the work directory must be an absolute path below /, without dots: not `{place}`"
-        if environment.image is None and any(place == one or place.startswith(f"{one}/") for one in _taken()):
-            return f"provider bwrap has something else of this machine at `{place}`: choose another work directory"
+        wanted = [("place", place) for place in environment.places]
+        if environment.workdir is not None:
+            wanted.append(("work directory", environment.workdir))
+        for what, place in wanted:
+            if not place.startswith("/") or posixpath.normpath(place) != place or place == "/":
+                return f"the {what} must be an absolute path below /, without dots: not `{place}`"
+            if environment.image is None and any(place == one or place.startswith(f"{one}/") for one in _taken()):
+                return f"provider bwrap has something else of this machine at `{place}`: choose another {what}"
         return None
 
     async def unavailable(self) -> str | None:
@@ -136,7 +138,8 @@ class BwrapProvider:
         if environment.image is None:
             home = bwrap_tree.DEFAULT_HOME
             env = {"PATH": bwrap_tree.host_path(), "HOME": home, **common, **environment.env}
-            return Settled(environment.workdir or bwrap_tree.DEFAULT_WORKDIR, home, None, env)
+            workdir = environment.workdir or bwrap_tree.DEFAULT_WORKDIR
+            return Settled(workdir, home, None, env, environment.places)
         from proctor.providers.rootfs import images as rootfs_images  # noqa: PLC0415 - only images need it
 
         root = await asyncio.to_thread(rootfs_images.prepare, environment.image, lambda _: None)
@@ -144,7 +147,8 @@ class BwrapProvider:
         home = config.env.get("HOME", "/root")
         env = {"PATH": bwrap_tree.STANDARD_PATH, "HOME": home, **common, **config.env, **environment.env}
         workdir = environment.workdir or config.workdir or bwrap_tree.DEFAULT_WORKDIR
-        return Settled(workdir if workdir != "/" else bwrap_tree.DEFAULT_WORKDIR, home, root, env)
+        workdir = workdir if workdir != "/" else bwrap_tree.DEFAULT_WORKDIR
+        return Settled(workdir, home, root, env, environment.places)
 
     async def list(self, labels: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
         """Return the labels of the sandboxes of this user, whichever process opened them."""

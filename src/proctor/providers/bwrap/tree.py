@@ -5,6 +5,7 @@
     environment.json    what it is made of: enough to enter it again
     etc/                users and hosts as it is to see them
     work/ home/ tmp/ var-tmp/     what it can write, without an image
+    places/             and directories that the environment names, by number
     upper/ overlay/ layers/       what it wrote, with an image
     mark/               copies for `reset`
 """
@@ -30,7 +31,7 @@ DEFAULT_WORKDIR = "/work"
 DEFAULT_HOME = f"/home/{HOST_NAME}"
 SETTLED, FILTER = "environment.json", "filter"
 
-WRITABLE = ("work", "home", "tmp", "var-tmp")
+WRITABLE = ("work", "home", "tmp", "var-tmp", "places")
 """The directories of a sandbox without an image."""
 OVERLAY = ("upper", "overlay", "layers")
 """Those of one with an image: what it wrote, the kernel's own, what it had written by the time of each `mark`."""
@@ -55,6 +56,8 @@ class Settled:
     """The file system of the image, unpacked."""
     env: dict[str, str] = field(default_factory=dict[str, str])
     """All variables of its commands."""
+    places: tuple[str, ...] = ()
+    """Directories that commands can write beside the work directory."""
 
 
 def settle(folder: str, settled: Settled) -> None:
@@ -62,6 +65,8 @@ def settle(folder: str, settled: Settled) -> None:
     for name in WRITABLE if settled.root is None else ("upper", "overlay"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     if settled.root is None:
+        for number in range(len(settled.places)):
+            os.makedirs(f"{folder}/places/{number}", exist_ok=True)
         for name in ("tmp", "var-tmp"):
             os.chmod(f"{folder}/{name}", 0o1777)  # noqa: S103 - so are they everywhere; nobody else comes near them
     Path(folder, SETTLED).write_text(json.dumps(asdict(settled)))
@@ -103,6 +108,7 @@ def _host_tree(folder: str, settled: Settled, etc: str) -> list[str]:
     found += _kernel_tree()
     found += ["--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", "/run"]
     places = {"tmp": "/tmp", "var-tmp": "/var/tmp", "home": settled.home, "work": settled.workdir}  # noqa: S108
+    places |= {f"places/{number}": place for number, place in enumerate(settled.places)}
     for name, place in places.items():
         found += ["--bind", f"{folder}/{name}", place]
     return found
@@ -127,7 +133,8 @@ def finish_image(root: int, settled: Settled, etc: str, *, resolves: bool) -> No
 
     Raises `OSError` where a directory cannot be made, because something else is in its place. Blocks.
     """
-    make_places(root, {"/tmp": 0o1777, settled.home: 0o700, settled.workdir: 0o755})  # noqa: S108
+    own = dict.fromkeys((settled.workdir, *settled.places), 0o755)
+    make_places(root, {"/tmp": 0o1777, settled.home: 0o700, **own})  # noqa: S108
     files = RootFiles(root, "/")
     for path, source in {"/etc/hosts": f"{etc}/hosts", **({RESOLVER: RESOLVER} if resolves else {})}.items():
         with suppress(OSError):  # the image has something of its own there

@@ -65,7 +65,7 @@ class DockerProvider:
             image=True, needs_image=True, build=True, compose=True,
             networks=frozenset({"full", "none", "allow"} if allow else {"full", "none"}),
             switches_network=True, cpus=True, memory=True, processes=True, user=True, workdir=True,
-            reuse=True, snapshot=True, keep=True,
+            places=True, reuse=True, snapshot=True, keep=True,
         )  # fmt: skip
 
     def refuse(self, environment: EnvironmentSpec) -> str | None:

@@ -1,0 +1,3 @@
+#!/bin/sh
+whoami > /logs/agent/me
+echo seen > /logs/agent/log

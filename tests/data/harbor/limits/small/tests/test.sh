@@ -1,0 +1,7 @@
+#!/bin/sh
+
+if [ -e done ]; then
+    echo 1 > /logs/verifier/reward.txt
+else
+    echo 0 > /logs/verifier/reward.txt
+fi

@@ -1,0 +1,2 @@
+#!/bin/sh
+sh /solution/parts/write.sh

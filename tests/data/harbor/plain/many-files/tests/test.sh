@@ -1,0 +1,2 @@
+#!/bin/sh
+sh "$(dirname "$0")/lib/check.sh"

@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'a\nb\nc\n' > list.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' > interfaces

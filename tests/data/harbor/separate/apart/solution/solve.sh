@@ -1,0 +1,4 @@
+#!/bin/sh
+mkdir -p /app/out
+echo 42 > /app/out/answer
+echo x > /app/scratch

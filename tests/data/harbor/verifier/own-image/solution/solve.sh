@@ -1,0 +1,3 @@
+#!/bin/sh
+[ -e /golden ] || echo sesame > answer
+: > scratch
