@@ -53,7 +53,7 @@ class Run:
             self.slots += [Slot(self, task, ordinal) for task in range(len(plan.task_ids))]
         self.decide()
         self.stopped: set[StopReason] = set()
-        self.done = self.dispatched = self.unknown_cost = False
+        self.done = self.dispatched = False
         self.spent, self.largest = 0.0, -1.0
 
     def decide(self) -> None:
@@ -93,7 +93,7 @@ class Run:
         return [slot for slot in self.slots if slot.state == QUEUED]
 
     def allows(self, more: int = 1) -> bool:
-        if self.plan.budget_usd is None or self.unknown_cost:
+        if self.plan.budget_usd is None:
             return True
         reserving = sum(s.in_flight and (s.state != BETWEEN or s.let_through) for s in self.slots)
         reserve = self.largest if self.largest >= 0 else self.plan.expected_cost_usd

@@ -125,12 +125,10 @@ class SimpleScheduler(Order):
         run, plan, result = slot.run, slot.plan, event.result
         slot.pause(self.now)
         slot.endpoint, slot.resuming = "", False
-        cost = result.usage.cost_usd if result.usage.calls else 0.0
-        run.unknown_cost |= cost is None
-        if cost is not None:
-            run.spent, slot.spent = run.spent + cost, slot.spent + cost
-            if slot.spent or run.largest >= 0 or plan.expected_cost_usd is None:
-                run.largest = max(run.largest, slot.spent)
+        cost = result.usage.cost_usd or 0.0
+        run.spent, slot.spent = run.spent + cost, slot.spent + cost
+        if slot.spent or run.largest >= 0 or plan.expected_cost_usd is None:
+            run.largest = max(run.largest, slot.spent)
         slot.last = result
         again = not slot.cancelled and not self.cut and self.deserves_another(slot, result)
         reserve = run.largest if run.largest >= 0 else plan.expected_cost_usd or 0.0
@@ -138,7 +136,7 @@ class SimpleScheduler(Order):
         ended_only = slot.only
         if again:
             slot.only = slot.saved = slot.saved and self.grades_only(slot, result)
-        spent = limit is not None and not run.unknown_cost and round(1e9 * (run.spent + reserve)) > round(1e9 * limit)
+        spent = limit is not None and round(1e9 * (run.spent + reserve)) > round(1e9 * limit)
         if again and not spent:
             whole = min(plan.retry.max_delay_seconds, plan.retry.min_delay_seconds * 2.0 ** (slot.number - 1))
             wait, asked = whole * (0.5 + 0.5 * self.jitter()), event.retry_after_seconds or 0.0

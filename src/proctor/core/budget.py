@@ -16,20 +16,22 @@ def nanodollars(usd: float) -> int:
     return round(usd * _NANO)
 
 
-def cost_of(result: TryResult) -> int | None:
-    """Return what a try cost in nanodollars, grading included, or None where that is not known."""
+def least_cost_of(result: TryResult) -> int:
+    """Return what a try cost at least, in nanodollars, grading included: all of it, where all is known."""
     used, more = result.usage, result.grader_usage
     if more is not NO_USAGE:
         used = used + more
-    if used.cost_usd is not None:
-        return nanodollars(used.cost_usd)
-    return None if used.calls else 0
+    return nanodollars(used.cost_at_least_usd)
 
 
 class Budget:
-    """The books of one budget."""
+    """The books of one budget.
 
-    __slots__ = ("_expected", "_largest", "limit", "reserving", "spent", "unknown")
+    A cost of which not all is known counts as what is known of it: then more may be spent than the books say, but
+    never less, and what is known to be spent is never beyond the limit for it.
+    """
+
+    __slots__ = ("_expected", "_largest", "limit", "reserving", "spent")
 
     def __init__(self, plan: ExperimentPlan) -> None:
         self.limit = None if plan.budget_usd is None else nanodollars(plan.budget_usd)
@@ -38,8 +40,6 @@ class Budget:
         self.spent = 0
         self.reserving = 0
         """Tries in flight, and retries that were let through and wait for their permits."""
-        self.unknown = False
-        """Whether the cost of some try is not known, so that the budget cannot be enforced."""
 
     @property
     def reserve(self) -> int | None:
@@ -48,7 +48,7 @@ class Budget:
 
     def allows(self) -> bool:
         """Say whether another attempt or retry may start."""
-        if self.limit is None or self.unknown:
+        if self.limit is None:
             return True
         reserve = self.reserve
         if reserve is None:
@@ -57,23 +57,20 @@ class Budget:
 
     def still_allows(self) -> bool:
         """Say whether a retry that was let through may start now, when others have spent meanwhile."""
-        if self.limit is None or self.unknown:
+        if self.limit is None:
             return True
         return self.spent + (self.reserve or 0) * self.reserving <= self.limit
 
     def hopeless(self) -> bool:
         """Say whether there is no room for a retry, however little what is in flight may cost."""
-        if self.limit is None or self.unknown:
+        if self.limit is None:
             return False
         return self.spent + (self.reserve or 0) > self.limit
 
     def ended(self, result: TryResult, spent_before: int) -> int:
         """Take the end of a try into account; return what its attempt has cost so far, `spent_before` included."""
         self.reserving -= 1
-        cost = cost_of(result)
-        if cost is None:
-            self.unknown = True
-            return spent_before
+        cost = least_cost_of(result)
         self.spent += cost
         total = spent_before + cost
         if total or self._largest is not None or self.reserve is None:

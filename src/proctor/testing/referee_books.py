@@ -160,7 +160,7 @@ class Ledger:
     def allows(self, case: Case, others: int) -> bool:
         """Say whether the budget allows another try beside so many (E4)."""
         budget = case.plan.budget_usd
-        if budget is None or case.unknown_cost:
+        if budget is None:
             return True
         if case.reserve is None:
             return others == 0 and case.spent < budget

@@ -93,7 +93,6 @@ class Case:
     set_up: bool = False
     spent: float = 0.0
     largest: float | None = None
-    unknown_cost: bool = False
 
     @classmethod
     def of(cls, index: int, plan: ExperimentPlan) -> Case:

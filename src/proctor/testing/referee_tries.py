@@ -58,10 +58,7 @@ def verdict_of_try(result: TryResult) -> Verdict:
 
 def spend(case: Case, live: Live, result: TryResult) -> None:
     """Count what a try has cost (E4)."""
-    cost = result.usage.cost_usd if result.usage.calls else 0.0
-    if cost is None:
-        case.unknown_cost = True
-        return
+    cost = result.usage.cost_usd or 0.0
     case.spent += cost
     live.spent += cost
     if live.spent or case.largest is not None or case.reserve is None:
