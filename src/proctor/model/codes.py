@@ -201,3 +201,25 @@ CODES: dict[str, CodeRow] = {row.code: row for row in _ROWS}
 def code_row(code: str) -> CodeRow:
     """Return the row of `code`; raises `KeyError` when the table does not have it."""
     return CODES[code]
+
+
+_CODES_OF_STATUSES = {
+    401: "model.refused_auth",
+    402: "model.payment",
+    403: "model.refused_auth",
+    404: "model.not_found",
+    408: "model.timeout",
+    409: "model.overloaded",
+    425: "model.overloaded",
+    429: "model.rate_limited",
+    503: "model.overloaded",
+    529: "model.overloaded",
+}
+
+
+def code_of_status(status: int) -> str:
+    """Return the issue code of an HTTP status that is not a success (the table of spec 05)."""
+    known = _CODES_OF_STATUSES.get(status)
+    if known is not None:
+        return known
+    return "model.invalid_request" if 400 <= status < 500 else "model.server"

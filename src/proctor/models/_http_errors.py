@@ -5,34 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from proctor.errors import Fault
+from proctor.model.codes import code_of_status
 
 MESSAGE_CHARACTERS = 300
 """How much of a provider's message a fault carries."""
 
 SHORTEST_SECRET = 4
 
-_CODES_OF_STATUSES = {
-    401: "model.refused_auth",
-    402: "model.payment",
-    403: "model.refused_auth",
-    404: "model.not_found",
-    408: "model.timeout",
-    409: "model.overloaded",
-    425: "model.overloaded",
-    429: "model.rate_limited",
-    503: "model.overloaded",
-    529: "model.overloaded",
-}
-
 _SPENT_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-
-
-def code_of_status(status: int) -> str:
-    """Return the issue code of an HTTP status that is not a success (the table of spec 05)."""
-    known = _CODES_OF_STATUSES.get(status)
-    if known is not None:
-        return known
-    return "model.invalid_request" if 400 <= status < 500 else "model.server"
 
 
 def code_of_refusal(status: int, error_code: str | None) -> str:

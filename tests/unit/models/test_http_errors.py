@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.model.codes import CODES, Scope
+from proctor.model.codes import CODES, Scope, code_of_status
 from proctor.models._http_errors import (
     MESSAGE_CHARACTERS,
     SHORTEST_SECRET,
     code_of_refusal,
-    code_of_status,
     redacted,
 )
 

@@ -1,0 +1,1 @@
+"""Ready declarations of agent programs that many people use."""
