@@ -103,7 +103,8 @@ class AttemptContext(Protocol):
 class Harness(Protocol):
     """The program that drives a model to solve a task.
 
-    One whose sessions cannot take a second turn has an attribute `turns` as well: how many they take.
+    One whose sessions cannot take a second turn has an attribute `turns` as well: how many they take. One whose program
+    calls the model from inside of the sandbox has `calls_model_inside`, which is True.
     """
 
     name: str
