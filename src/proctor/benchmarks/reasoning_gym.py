@@ -17,7 +17,7 @@ from proctor.plugins.api import AttemptContext
 ALL = "all"
 LEFT_OUT: Mapping[str, str] = {
     "boxnet": "gives no answer of its own",
-    "codeio": "runs code that a model wrote to make its tasks",
+    "codeio": "runs code that a model wrote to make its tasks, some of which are others each time",
     "game_of_life_halting": "its checker takes any answer for right",
     "rush_hour": "gives no answer of its own",
 }
@@ -118,7 +118,7 @@ class ReasoningGym:
                 },
             ),
             reference=None if made.answer is None else Reference(answer=f"<answer>{made.answer}</answer>"),
-            tags=(group, name),
+            tags=(group,) if options.name == ALL else (group, name),
         )
 
 

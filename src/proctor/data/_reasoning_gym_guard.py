@@ -32,7 +32,8 @@ FUNCTIONS = {
     "sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh", "acoth", "asech", "acsch", "exp",
     "log", "ln", "sqrt", "cbrt", "root", "Abs", "abs", "sign", "floor", "ceiling", "gamma", "loggamma", "erf",
     "erfc", "erfi", "Ei", "Si", "Ci", "li", "Max", "Min", "pi", "E", "I", "oo", "GoldenRatio", "EulerGamma",
-    "Rational", "Integer", "Float",
+    "Rational", "Integer", "Float", "Integral", "Piecewise", "Ne", "Eq", "True", "lowergamma", "uppergamma",
+    "fresnels", "fresnelc", "polylog",
 }  # fmt: skip
 """What of sympy an expression may name."""
 _EXPRESSION = re.compile(r"[A-Za-z0-9_+\-*/^().,!\s]*")

@@ -19,7 +19,8 @@ from typing import Any
 from proctor.errors import Fault, MissingPackage, UsageError
 
 PACKAGE = "reasoning-gym"
-INSTALL = "pip install 'proctor[reasoning-gym]'"
+INSTALL = f"pip install {PACKAGE}"
+"""No extra of proctor: some of what it needs has no wheels, and is built where it is installed."""
 TASKS_AT_MOST = 1_000
 """Tasks of one dataset, for one seed."""
 WORKERS_AT_MOST = 4
@@ -107,7 +108,9 @@ def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
         raise Fault("grader.crashed", f"a process of {PACKAGE} {version()} ended with status {worker.wait()}")
     told = json.loads(line)
     if told["state"] == "broken":
-        raise UsageError(f"package {PACKAGE} {version()} cannot be used: {told['why']}", hint=f"run `{INSTALL}`")
+        raise UsageError(
+            f"package {PACKAGE} {version()} cannot be used: {told['why']}", hint=f"run `{INSTALL} --force-reinstall`"
+        )
     return told
 
 
