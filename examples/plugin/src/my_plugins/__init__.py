@@ -1,0 +1,1 @@
+"""A harness, a benchmark and a grader for proctor."""
