@@ -38,13 +38,12 @@ def become(request: dict[str, Any], groups: _bounding.Groups, gate: int, supervi
     doing = "set limits"
     try:
         signals.set_wakeup_fd(-1)
-        for number in (*IGNORED, signals.SIGCHLD, signals.SIGXFSZ):
+        for number in (*IGNORED, signals.SIGCHLD, signals.SIGCONT, signals.SIGXFSZ):
             signals.signal(number, signals.SIG_DFL)
         os.setsid()
         # The last resort where supervisor and runner are killed together:
         _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGKILL)
-        os.read(gate, 1)
-        if os.getppid() != supervisor:
+        if not os.read(gate, 1) or os.getppid() != supervisor:  # it is lost: nobody would answer for the command
             os._exit(126)
         groups.enter()
         if request["inside"] is None:
@@ -60,9 +59,11 @@ def become(request: dict[str, Any], groups: _bounding.Groups, gate: int, supervi
         doing = f"run {os.fsdecode(request['argv'][0])!r}"
         run_program(request["argv"], request["env"])
     except BaseException as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
-        os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
+        try:  # whatever comes: to print an error, the interpreter would read files of the sandbox, with our rights
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            os.write(2, f"proctor: cannot {doing}: {reason}\n".encode("utf-8", "backslashreplace"))
+        finally:
+            os._exit(127 if isinstance(error, FileNotFoundError) and doing.startswith("run") else 126)
 
 
 def run_program(argv: list[bytes], env: dict[bytes, bytes]) -> None:

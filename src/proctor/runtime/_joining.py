@@ -150,6 +150,7 @@ def _enter(namespaces: list[int], groups: _bounding.Groups, told: int) -> bool:
         _killing.write_text("/proc/self/oom_score_adj", _killing.OOM_SCORE)
         _killing.prctl(PR_SET_DUMPABLE, 0)
         if all(call("setns", place, 0) == 0 for place in namespaces):
+            _killing.prctl(PR_SET_DUMPABLE, 0)  # some machines are set up to undo it (`fs.suid_dumpable`)
             if os.getuid() == 0:
                 protect_devices()
             child = groups.bear(beside=True)

@@ -48,6 +48,20 @@ def prctl(option: int, value: int) -> bool:
         return False
 
 
+def pipe_of_signals(*numbers: int) -> int:
+    """Return the end of a pipe in which there is something to read after each of these signals."""
+    reading, writing = os.pipe()
+    for descriptor in (reading, writing):
+        os.set_blocking(descriptor, False)
+    signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def note(*_: object) -> None: ...  # that there is a handler makes the signal known
+
+    for number in numbers:
+        signals.signal(number, note)
+    return reading
+
+
 def parents() -> dict[int, int]:
     """Return the parent of every process that is alive or not yet reaped."""
     found: dict[int, int] = {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import sys
 
 TYPE_CHECKING = False  # `typing` alone would double the time that a start takes
@@ -36,13 +37,28 @@ DESCRIPTORS, MOST_DESCRIPTORS = 5, 16
 """The request and the socket of `_supervisor.py`, standard input, output and errors; what else a program is given."""
 IN_GROUP = b"g"
 """The request in which the last descriptor is a control group of version 2, where the child is to begin."""
+MOST_STARTING = 512
+"""How many programs at most are taken for such as may still be starting."""
+END_MILLISECONDS = 5000
+"""How long is waited for the end of proctor after that of the socket."""
 UNABLE = 3
 """How this program ends where it cannot do its work here, however often it is started."""
 
 
 def main(socket: int, proctor: int) -> None:
     """Serve requests until the socket ends or the process `proctor` does."""
-    _killing.prctl(_killing.PR_SET_PDEATHSIG, _killing.SIGCONT)  # a stopped one is to see the end of its socket
+    launched: list[int] = []
+    idle = True
+
+    def end_if_alone(*_: object) -> None:
+        if idle and os.getppid() != proctor:
+            clean_up(set(launched))
+            os._exit(0)
+
+    # The end of its socket does not tell all: a fork of proctor may hold the other end, and this one may be stopped.
+    signals.signal(signals.SIGCONT, end_if_alone)
+    _killing.prctl(_killing.PR_SET_PDEATHSIG, _killing.SIGCONT)
+    end_if_alone()
     for name in ("_ctypes", "_struct", "resource"):  # what supervisors and their children need
         __import__(name)
     block = _marking.own_block()
@@ -51,9 +67,14 @@ def main(socket: int, proctor: int) -> None:
     requests = sockets.socket(fileno=socket)
     gc.freeze()  # what is there now stays shared with all children
     while True:
+        idle = True  # else what it has just launched would not be known yet
+        end_if_alone()
         kind, descriptors = receive(requests)
-        if not kind or os.getppid() != proctor:
+        end_if_alone()
+        if not kind:
+            select.poll().poll(END_MILLISECONDS)  # proctor closes it and is our parent for a moment more, where it ends
             os._exit(0)
+        idle = False
         child = -1
         if len(descriptors) > DESCRIPTORS and kind == IN_GROUP:
             child = _joining.fork_into(descriptors[-1], beside=True)
@@ -64,8 +85,31 @@ def main(socket: int, proctor: int) -> None:
             serve(descriptors, block)
         if child > 0:
             tell(descriptors[1], child)
+            if len(descriptors) > DESCRIPTORS:
+                launched[:] = [*launched[1 - MOST_STARTING :], child]
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def clean_up(launched: set[int]) -> None:
+    """Kill what is still in the sessions of programs that were just launched, now that proctor is gone.
+
+    Bubblewrap, which dies with proctor, leaves a child that waits for it forever if that is while it starts.
+    """
+
+    def find() -> set[int]:
+        found: set[int] = set()
+        for pid in _killing.parents():
+            try:
+                if os.getsid(pid) in launched:
+                    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+                        found |= {pid} if _marking.NAME in file.readall() else set()
+            except OSError:  # it has ended
+                continue
+        return _killing.living(found)
+
+    if launched:
+        _killing.kill_remains([], find)
 
 
 def receive(requests: sockets.socket) -> tuple[bytes, list[int]]:
@@ -77,7 +121,10 @@ def receive(requests: sockets.socket) -> tuple[bytes, list[int]]:
 
 
 def serve(descriptors: list[int], block: Any) -> None:
-    """Become, in the fresh child, what was asked for; never returns."""
+    """Become, in the fresh child, what was asked for; never returns.
+
+    A supervisor of which proctor does not hear does nothing: that starts the command in another way.
+    """
     try:
         request_file, socket, *rest = descriptors
         os.setsid()
@@ -88,8 +135,8 @@ def serve(descriptors: list[int], block: Any) -> None:
         if "program" in request:
             launch(request, socket, rest[3:])
         _marking.mark(block, request["env"][_marking.NAME])
-        tell(socket, os.getpid())
-        _supervisor.serve(request, socket)
+        if tell(socket, os.getpid()):
+            _supervisor.serve(request, socket)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)  # to the errors of the command, as any program would
         sys.stderr.flush()
@@ -110,9 +157,9 @@ def launch(request: dict[str, Any], socket: int, passed: list[int]) -> None:
     os.execve(request["program"], request["argv"], request["env"])  # noqa: S606
 
 
-def tell(socket: int, pid: int) -> None:
-    """Send the process id of a supervisor to proctor."""
-    try:  # noqa: SIM105 - contextlib is not imported here, for its cost
-        os.write(socket, b"%d\n" % pid)
-    except OSError:
-        pass  # proctor is gone, which the supervisor will see itself
+def tell(socket: int, pid: int) -> bool:
+    """Send the process id of a child to proctor; say whether that still listens."""
+    try:
+        return os.write(socket, b"%d\n" % pid) > 0
+    except OSError:  # it is gone, or has given up waiting for this
+        return False

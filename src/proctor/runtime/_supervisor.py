@@ -24,7 +24,6 @@ import select
 TYPE_CHECKING = False  # `typing` alone would double the time that a start takes
 if TYPE_CHECKING:
     import signal as signals
-    from types import FrameType
     from typing import Any
 
     from proctor.runtime import _becoming, _bounding, _joining, _killing
@@ -43,10 +42,6 @@ CHILD_ROUNDS = 200
 REPORT = '{"exit_code": %s, "signal": %s, "left": %s, "out_of_memory": %s, "cpu_seconds": %.6f, "peak_rss_bytes": %d}\n'
 
 
-def wake_up(number: int, frame: FrameType | None) -> None:
-    """Do nothing: that there is a handler makes the signal end the wait."""
-
-
 class Supervisor:
     """One command and its processes."""
 
@@ -59,11 +54,7 @@ class Supervisor:
         self.cpu_seconds, self.peak_rss_bytes = 0.0, 0
         self.inside, self.ending = request["inside"] is not None, False
         self.subreaper = not self.inside and _killing.prctl(_killing.PR_SET_CHILD_SUBREAPER, 1)
-        self.wake, wake_end = os.pipe()
-        for descriptor in (self.wake, wake_end):
-            os.set_blocking(descriptor, False)
-        signals.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-        signals.signal(signals.SIGCHLD, wake_up)
+        self.wake = _killing.pipe_of_signals(signals.SIGCHLD, signals.SIGCONT)
 
     def start(self, namespaces: list[int]) -> None:
         """Start the command, in `namespaces` where there are any. It waits until its limits stand."""
@@ -76,17 +67,17 @@ class Supervisor:
             _becoming.become(self.request, groups, gate, supervisor)
         for number in _becoming.IGNORED:  # only now: the child is to be reached by the first SIGTERM
             signals.signal(number, signals.SIG_IGN)
-        os.close(gate)
         groups.settle(self.main)
         self.groups, self.kernel_counts = groups.joined, groups.counts
         if self.inside and not groups.complete:  # it must not run without the limits of its sandbox
             self.kill()
             os._exit(_joining.NOT_BOUNDED)
-        os.close(gate_end)
+        os.write(gate_end, b"+")  # its end alone would mean that we are lost
         null = os.open("/dev/null", os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        os.close(null)
+        for descriptor in (null, gate, gate_end):
+            os.close(descriptor)
 
     def run(self) -> bool:
         """Serve until no process is left; say whether that was reached."""
@@ -95,6 +86,8 @@ class Supervisor:
         poller.register(self.wake, select.POLLIN)
         while self._running():
             self._report()
+            if os.getppid() != self.request["proctor"]:
+                return self.kill()
             ready = dict(poller.poll(self._patience()))
             self._drain_wake()
             if self.socket in ready:
@@ -238,8 +231,15 @@ def main(request_file: int, socket: int) -> None:
 
 def serve(request: dict[str, Any], socket: int) -> None:
     """Serve one request and exit: with 0 when nothing is left, with 1 when something could not be killed."""
-    # The command may have stopped us when proctor dies. Then this wakes us, we see the end of the socket, and kill.
+
+    def end_if_alone(*_: object) -> None:
+        if os.getppid() != request["proctor"]:
+            os._exit(0)
+
+    # This wakes us where the command has stopped us. A fork of proctor may keep the end of the socket from coming.
+    signals.signal(signals.SIGCONT, end_if_alone)
     _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGCONT)
+    end_if_alone()
     os.set_inheritable(socket, False)
     namespaces = _joining.wait_for_namespaces(request["inside"], socket)
     os.set_blocking(socket, False)

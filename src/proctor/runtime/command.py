@@ -114,7 +114,7 @@ class Command:
             undo.callback(_abandon, process)
             self._begin(process)
         else:
-            self._patience = self._loop.call_later(spawn.ANSWER_SECONDS, self._spawner.fail)
+            self._patience = self._loop.call_later(spawn.ANSWER_SECONDS, self._give_up, self._spawner)
         self._loop.add_reader(self._socket.fileno(), self._hear)
         for stream, (reading, _) in zip(self._streams, outputs, strict=True):
             stream.pipe = OutputPipe(reading, self._taker(stream))
@@ -148,6 +148,13 @@ class Command:
             self.stop_for(Stop.LOST)
         else:
             self._order(self._namespaces)
+
+    def _give_up(self, spawner: spawn.Spawner) -> None:
+        """Wait no more for a spawner to answer: what it may yet start cannot tell us of it, and so does nothing."""
+        spawner.fail()
+        self._hear()  # what was told by now
+        if self._spawner is spawner and self._process is None:
+            self._socket.shutdown(socket.SHUT_RDWR)  # its end is heard, also where a fork of ours holds the other one
 
     def enter(self, namespaces: bytes) -> None:
         """Tell the supervisor in which namespaces the command is to run; it waits for that."""

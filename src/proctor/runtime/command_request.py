@@ -55,6 +55,7 @@ class Request:
                 "env": env,
                 "marker": self.marker.encode(),
                 "trace": self.trace,
+                "proctor": os.getpid(),
                 "memory_bytes": self.limits.memory_bytes,
                 "processes": self.limits.processes,
                 "file_bytes": self.limits.file_bytes,

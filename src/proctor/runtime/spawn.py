@@ -36,10 +36,10 @@ UNABLE = 3
 _START = "import sys; sys.path.append(sys.argv[1]); import _spawner; _spawner.main(int(sys.argv[2]), int(sys.argv[3]))"
 
 _INHERITED = (
-    "Umask:", "Uid:", "Gid:", "Groups:", "SigBlk:", "SigIgn:", "Cap", "NoNewPrivs:", "Seccomp:", "Cpus_allowed:",
+    "Umask:", "Uid:", "Gid:", "Groups:", "SigBlk:", "SigIgn:", "Cap", "NoNewPrivs:", "Seccomp", "Cpus_allowed:",
     "Mems_allowed:",
 )  # fmt: skip
-"""Lines of /proc/self/status that tell of what a process hands down."""
+"""Lines of `status` in /proc that tell of what a thread hands down."""
 _LIMITS = range(16)
 
 
@@ -185,13 +185,13 @@ def ask(ends: Sequence[int], loop: AbstractEventLoop, *, sealed: bool, kind: byt
 
 def _heritage() -> object:
     """Return what processes inherit that are started now: it may change, and a spawner keeps what it was given."""
-    status = _killing.read_text("/proc/self/status").splitlines()
+    status = _killing.read_text("/proc/thread-self/status").splitlines()
     return (
         [line for line in status if line.startswith(_INHERITED)],
         [resource.getrlimit(kind) for kind in _LIMITS],
-        os.getpriority(os.PRIO_PROCESS, 0),
+        (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)),
         _killing.read_text("/proc/self/oom_score_adj"),
-        _killing.read_text("/proc/self/cgroup"),
+        _killing.read_text("/proc/thread-self/cgroup"),
     )
 
 

@@ -39,11 +39,21 @@ class Birth:
         self._spawner = spawner
         self._loop = asyncio.get_running_loop()
         self._child: asyncio.Future[Child | None] = self._loop.create_future()
-        self._patience = self._loop.call_later(spawn.ANSWER_SECONDS, spawner.fail)
+        self._patience = self._loop.call_later(spawn.ANSWER_SECONDS, self._give_up)
         self._loop.add_reader(far.fileno(), self._hear)
 
+    def _give_up(self) -> None:
+        """Wait no more for a spawner to answer; see `command.py`."""
+        self._spawner.fail()
+        self._hear()
+        if not self._child.done():
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _hear(self) -> None:
-        said = self._socket.recv(64).partition(b"\n")[0]  # a number with its end of line is never torn
+        try:
+            said = self._socket.recv(64).partition(b"\n")[0]  # a number with its end of line is never torn
+        except BlockingIOError:
+            return
         self._patience.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
