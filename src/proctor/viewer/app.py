@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from proctor.errors import ProctorError
+from proctor.viewer.attempt_page import attempt_page
 from proctor.viewer.compare_page import compare_page
 from proctor.viewer.download import Download
 from proctor.viewer.inside import open_inside
+from proctor.viewer.lanes_page import lanes_page
 from proctor.viewer.links import ServerLinks
 from proctor.viewer.page import Asked, NotFound, Page, render
 from proctor.viewer.results import Results
@@ -25,6 +29,18 @@ from proctor.viewer.security import App, Guard
 from proctor.viewer.words import language_of
 
 ASSETS = {"style.css": "text/css", "attempt.css": "text/css", "viewer.js": "text/javascript"}
+
+
+class _Anything(PathConvertor):
+    """The rest of an address; names of runs may hold line ends."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("anything", _Anything())
+
+_LOG = logging.getLogger(__name__)
+
 LANGUAGE_COOKIE = "proctor-language"
 
 MakePage = Callable[..., Page]
@@ -34,11 +50,13 @@ def make_app(results: Results, names: Iterable[str] | None) -> App:
     """Return the application that shows `results`, asked for under one of `names` (None is any)."""
     routes = [
         Route("/", _page(results, runs_page)),
-        Route("/run/{run:path}", _page(results, run_page)),
+        Route("/run/{run:anything}", _page(results, run_page)),
+        Route("/attempt/{attempt}/{run:anything}", _page(results, attempt_page)),
+        Route("/lanes/{run:anything}", _page(results, lanes_page)),
         Route("/compare", _page(results, compare_page)),
-        Route("/file/{run:path}", _file(results)),
+        Route("/file/{run:anything}", _file(results)),
         Route("/static/{name}", _asset),
-        Route("/{anything:path}", _page(results, _nothing)),
+        Route("/{anything:anything}", _page(results, _nothing)),
     ]
     return Guard(Starlette(routes=routes), names)
 
@@ -47,7 +65,7 @@ def _page(results: Results, make: MakePage) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         asked = _asked(request)
         html, status = await asyncio.to_thread(_rendered, results, make, asked, dict(request.path_params))
-        response = HTMLResponse(html, status)
+        response = HTMLResponse(html.encode("utf-8", "replace"), status)
         if "lang" in request.query_params:
             response.set_cookie(LANGUAGE_COOKIE, asked.language, samesite="strict", max_age=365 * 24 * 3600)
         return response
@@ -65,7 +83,7 @@ def _file(results: Results) -> Callable[[Request], Any]:
             asked = _asked(request)
             page = Page("message.html", asked.say("not found"), {"message": error.message}, status=404)
             return HTMLResponse(render(page, asked), page.status)
-        return Download(descriptor, path.rpartition("/")[2])
+        return Download(descriptor, path.rpartition("/")[2], request)
 
     return answer
 
@@ -87,6 +105,10 @@ def _rendered(results: Results, make: MakePage, asked: Asked, params: dict[str, 
         page = Page("message.html", asked.say("not found"), {"message": error.message}, status=404)
     except ProctorError as error:
         page = Page("message.html", asked.say("this cannot be shown"), {"message": error.message}, status=500)
+    except Exception:  # a bug of ours: who started the viewer sees the trace, a reader does not
+        _LOG.exception("the page `%s` %s cannot be made", make.__name__, params)
+        message = asked.say("this is a bug of proctor: the terminal of the viewer says more")
+        page = Page("message.html", asked.say("this cannot be shown"), {"message": message}, status=500)
     return render(page, asked), page.status
 
 

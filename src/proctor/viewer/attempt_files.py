@@ -64,7 +64,7 @@ class Excerpt:
 
 
 def find_files(directory: Path, known: Mapping[str, SavedFile], answer_sha256: str | None) -> FoundFiles:
-    """Return the files below a directory, those of ours first; none where there is no directory."""
+    """Return the files below a directory, those of ours first; none where there is none, or a link in its place."""
     found: list[FoundFile] = []
     for name, size in _walk(directory):
         saved = known.get(name)

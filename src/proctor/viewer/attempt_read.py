@@ -75,7 +75,7 @@ class AttemptRead:
 
 
 def read_attempt(journal: Path, attempt: str) -> AttemptRead:
-    """Return an attempt. Raises `NotFound` where the journal has none of that id, `StoreError` where it is unreadable."""
+    """Return an attempt. Raises `NotFound` where the journal has none of that id, `StoreError` where it fails."""
     missing = NotFound(f"there is no attempt `@{attempt:.40}` in this run, or not any more")
     if len(attempt) != ID_LENGTH or set(attempt) - set(ID_ALPHABET):
         raise missing

@@ -9,7 +9,7 @@ from typing import NamedTuple
 _SGR = re.compile(r"\x1b\[([0-9;]{0,64})m")
 """The only sequences that are obeyed: colours and weight. Whatever else a terminal would do is shown as text."""
 
-RUNS_AT_MOST = 2_000
+RUNS_AT_MOST = 500
 """So many changes of colour are shown of one text; what follows keeps the last one."""
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")

@@ -47,7 +47,7 @@ def compare_page(results: Results, asked: Asked) -> Page:
         raise NotFound(asked.say("a comparison takes two runs or more: choose them in the list of runs"))
     if len(runs) > MOST_RUNS:
         raise NotFound(asked.say("so many runs are not compared on a page: `proctor compare` does it"))
-    sides = [side_of_run(results.run(run)) for run in runs]
+    sides = [results.read(run, side_of_run) for run in runs]
     names = list(letters_of(len(runs)))
     named = dict(zip(map(id, sides), names, strict=True))
     found = all_versus(sides)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from array import array
 from pathlib import Path
 from typing import NamedTuple
 
 from proctor.errors import JournalDamaged
-from proctor.model.events import AttemptSealed, Event, TryEnded, TryStarted
-from proctor.model.ids import ID_LENGTH
+from proctor.model.events import Event, TryEnded, TryStarted
+from proctor.model.ids import ID_ALPHABET, ID_LENGTH
 from proctor.report.lanes import TrySpans
 from proctor.store.codec import NewerFormat, decode, seconds_of
 
@@ -22,10 +23,12 @@ CHUNK_BYTES = 8 * 1024 * 1024
 READ_BYTES = 32 * 1024 * 1024
 """So much of a journal is read for the inside of the tries of a page; of what is beyond only the ends are known."""
 
-_BEGINS, _ENDS, _SEALED = (f'{{"type":"{kind.__name__}",'.encode() for kind in (TryStarted, TryEnded, AttemptSealed))
-_WANTED = (_BEGINS, _ENDS, _SEALED)
-_AT = b'"at":"'
-_AT_LENGTH = len("2026-11-30T16:30:35.123456Z")
+_BEGINS = TryStarted.__name__.encode()
+_ENDS_OF_TRIES = re.compile(
+    f'\\n\\{{"type":"({TryStarted.__name__}|{TryEnded.__name__})","at":"([^"\\n]{{20,40}})",'
+    f'"attempt":"([{ID_ALPHABET}]{{{ID_LENGTH}}})"'.encode()
+)
+_MOMENT = re.compile(rb'"at":"([^"\n]{20,40})"')
 _ATTEMPT = b'"attempt":"'
 
 
@@ -75,37 +78,30 @@ class LaneIndex:
             file.seek(self.offset)
             rest = b""
             while chunk := file.read(CHUNK_BYTES):
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                place = self.offset
-                for line in lines:
-                    if line.startswith(_WANTED):
-                        self._take(line, place)
-                    place += len(line) + 1
-                if lines:
-                    self.last_at = self._at(lines[-1]) or self.last_at
-                self.offset = place
+                data = b"\n" + rest + chunk  # each line is found by what ends the one before it
+                end = data.rfind(b"\n")
+                for found in _ENDS_OF_TRIES.finditer(data, 0, end):
+                    self._take(found, self.offset + found.start())
+                if end and (at := _moment_in(data[data.rfind(b"\n", 0, end) + 1 : end])):
+                    self.last_at = at
+                rest = data[end + 1 :]
+                self.offset += end
 
-    def _at(self, line: bytes) -> float | None:
-        begin = line.find(_AT, 0, 80) + len(_AT)
+    def _take(self, found: re.Match[bytes], place: int) -> None:
+        kind, moment, attempt = found.groups()
         try:
-            return seconds_of(line[begin : begin + _AT_LENGTH].decode("ascii"))
+            at = seconds_of(moment.decode("ascii"))
         except ValueError:
             self.damaged = True
-            return None
-
-    def _take(self, line: bytes, place: int) -> None:
-        at = self._at(line)
-        if at is None:
             return
-        begin = line.find(_ATTEMPT) + len(_ATTEMPT)
-        attempt = line[begin : begin + ID_LENGTH]
         known = self._open.pop(attempt, None)
         if known is not None:
             self._ends[known] = max(at, self._starts[known])
             heapq.heappush(self._free, self._lane_of[known])
-        if not line.startswith(_BEGINS):
-            return
+        if kind == _BEGINS:
+            self._begin(attempt, at, place)
+
+    def _begin(self, attempt: bytes, at: float, place: int) -> None:
         if self._free:
             lane = heapq.heappop(self._free)
         else:
@@ -170,6 +166,14 @@ class LaneIndex:
         return Inside(event.task, event.ordinal, event.try_number, TrySpans(at))
 
 
+def _moment_in(line: bytes) -> float | None:
+    found = _MOMENT.search(line, 0, 160)
+    try:
+        return seconds_of(found[1].decode("ascii")) if found else None
+    except ValueError:
+        return None
+
+
 def _attempt_in(line: bytes) -> bytes:
     begin = line.find(_ATTEMPT, 0, 160)
     return line[begin + len(_ATTEMPT) : begin + len(_ATTEMPT) + ID_LENGTH] if begin >= 0 else b""
@@ -178,11 +182,7 @@ def _attempt_in(line: bytes) -> bytes:
 def _add(spans: TrySpans, line: bytes) -> None:
     found = _decoded(line + b"\n")
     if found is not None and spans.ended_at is None:
-        event, at = found
-        if isinstance(event, AttemptSealed):
-            spans.end(at)
-        else:
-            spans.add(event, at)
+        spans.add(*found)
 
 
 def _decoded(line: bytes) -> tuple[Event, float] | None:

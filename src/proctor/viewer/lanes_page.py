@@ -3,100 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
 
 from proctor.errors import StoreError
-from proctor.report.lanes import LETTERS, WAITS, Span
-from proctor.report.plot import ticks
-from proctor.viewer.lane_index import Inside, LaneIndex, LaneTry
+from proctor.report.lanes import LETTERS, WAITS
+from proctor.viewer.lane_index import LaneIndex, LaneTry
+from proctor.viewer.lanes_drawing import (
+    LANE_HEIGHT,
+    LANES_DRAWN,
+    TOP,
+    TRY_HEIGHT,
+    Drawing,
+    Stretch,
+    shares,
+    time_ticks,
+)
 from proctor.viewer.page import Asked, Page
 from proctor.viewer.paging import Paging
 from proctor.viewer.results import Results
 
 TRIES_ON_A_PAGE = 300
 """So many tries begin in the stretch of time of a page; where more run at once, four times as many as do."""
-LANES_DRAWN = 200
 STATIC_TRIES = 2_000
+"""So many of the first tries are on the one page of a site of files; a run of 100,000 would be hundreds of pages."""
 ROWS_OF_TABLE = 400
 INDEXES_KEPT = 4
-
-WIDTH, LEFT, TOP = 1000, 52, 22
-LANE_HEIGHT, TRY_HEIGHT = 20, 16
-LETTER_WIDTH = 14
-"""A piece at least so wide has its letter."""
-
-
-class Piece(NamedTuple):
-    """A part of a bar, in units of the drawing; without a letter where there is no room for one."""
-
-    kind: str
-    x: float
-    width: float
-    letter: str
-    waits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A try as it is drawn."""
-
-    x: float
-    width: float
-    title: str
-    link: str
-    pieces: Sequence[Piece]
-
-
-@dataclass(slots=True)
-class Row:
-    """A row of the drawing, its top in units of the drawing."""
-
-    label: str
-    y: float
-    bars: list[Bar] = field(default_factory=list[Bar])
-
-
-class Tick(NamedTuple):
-    """A mark on the axis of time."""
-
-    x: float
-    label: str
-
-
-class Listed(NamedTuple):
-    """A try in the table; times in seconds after the start of the run, `seconds` None while it runs."""
-
-    lane: int
-    task: str
-    ordinal: int
-    try_number: int
-    link: str
-    start: float
-    seconds: float | None
-    parts: str
-
-
-class LaneShare(NamedTuple):
-    """How much of the stretch a lane was executing, waiting and idle, in seconds."""
-
-    lane: int
-    executing: float
-    waiting: float
-    idle: float
-
-
-class Stretch(NamedTuple):
-    """A stretch of time, in seconds after the epoch, and how it is laid over the drawing."""
-
-    start: float
-    end: float
-
-    def x(self, at: float) -> float:
-        """Return the place of a moment; what is outside is at the nearest end."""
-        share = (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
-        return LEFT + (WIDTH - LEFT - 8) * share
 
 
 class _Indexes:
@@ -104,15 +36,18 @@ class _Indexes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[LaneIndex, threading.Lock]] = {}
+        self._known: dict[tuple[Path, int, int], tuple[LaneIndex, threading.Lock]] = {}
 
     def get(self, results: Results, run: str) -> LaneIndex:
+        """Return the index of a run, brought up to now. Raises `NotFound`, `OSError`."""
         journal = results.layout(run).journal
+        found = journal.stat()
+        key = journal, found.st_dev, found.st_ino  # another run under the same name has another file
         with self._lock:
-            index, lock = self._known.pop(str(journal), None) or (LaneIndex(journal), threading.Lock())
-            if journal.stat().st_size < index.offset:  # another run under the same name
+            index, lock = self._known.pop(key, None) or (LaneIndex(journal), threading.Lock())
+            if found.st_size < index.offset:
                 index, lock = LaneIndex(journal), threading.Lock()
-            self._known[str(journal)] = index, lock
+            self._known[key] = index, lock
             while len(self._known) > INDEXES_KEPT:
                 del self._known[next(iter(self._known))]
         with lock:
@@ -129,16 +64,18 @@ def lanes_page(results: Results, asked: Asked, run: str) -> Page:
     by_try = asked.query.get("view") == "tries"
     try:
         index = _INDEXES.get(results, run)
-        size = STATIC_TRIES if asked.links.static else max(TRIES_ON_A_PAGE, 4 * index.lanes)
-        paging = Paging.of(len(index), asked.query.get("page"), size)
+        least, page = (STATIC_TRIES, None) if asked.links.static else (TRIES_ON_A_PAGE, asked.query.get("page"))
+        paging = Paging.of(len(index), page, max(least, 4 * index.lanes))
         tries = index.tries(paging.start, paging.end)
         insides = index.insides(tries, paging.end)
     except OSError as error:
-        raise StoreError(f"the journal of `{run}` cannot be read: {error.strerror}", hint="is it still there?") from error
+        raise StoreError(
+            f"the journal of `{run}` cannot be read: {error.strerror}", hint="is it still there?"
+        ) from error
     origin = index.start(0) if len(index) else 0.0
     stretch = _stretch(index, tries, paging)
-    drawn = _Drawing(asked, run, stretch, insides)
-    rows = drawn.by_try(tries) if by_try else drawn.by_lane(tries)
+    drawn = Drawing(asked, run, stretch, insides)
+    rows = drawn.by_try(tries) if by_try else drawn.by_lane(tries, index.lanes)
     values = {
         "run": run,
         "entry": entry,
@@ -146,17 +83,18 @@ def lanes_page(results: Results, asked: Asked, run: str) -> Page:
         "rows": rows,
         "height": TOP + len(rows) * (TRY_HEIGHT if by_try else LANE_HEIGHT) + 6,
         "row_height": (TRY_HEIGHT if by_try else LANE_HEIGHT) - 4,
-        "ticks": _ticks(stretch, origin),
+        "ticks": time_ticks(stretch, origin),
         "from_seconds": stretch.start - origin,
         "to_seconds": stretch.end - origin,
         "lanes": index.lanes,
         "lanes_left_out": 0 if by_try else max(0, index.lanes - LANES_DRAWN),
-        "shares": _shares(tries, insides, stretch)[:LANES_DRAWN],
+        "shares": shares(tries, insides, stretch, index.lanes),
         "listed": [drawn.listed(one, origin) for one in tries[-ROWS_OF_TABLE:]],
         "more": max(0, len(tries) - ROWS_OF_TABLE),
         "kinds": list(LETTERS.items()),
         "waits": WAITS,
         "paging": paging,
+        "tries_left_out": paging.total - paging.end if asked.links.static else 0,
         "given": {"view": "tries"} if by_try else {},
         "damaged": index.damaged,
     }
@@ -170,115 +108,3 @@ def _stretch(index: LaneIndex, tries: Sequence[LaneTry], paging: Paging) -> Stre
     start = index.start(paging.start)
     end = index.start(paging.end) if paging.end < paging.total else max(index.last_at or start, start)
     return Stretch(start, max(end, start + 0.001))
-
-
-class _Drawing:
-    def __init__(self, asked: Asked, run: str, stretch: Stretch, insides: dict[int, Inside]) -> None:
-        self._asked = asked
-        self._run = run
-        self._stretch = stretch
-        self._insides = insides
-
-    def by_lane(self, tries: Iterable[LaneTry]) -> list[Row]:
-        rows: dict[int, Row] = {}
-        for one in tries:
-            if one.lane < LANES_DRAWN:
-                y = TOP + one.lane * LANE_HEIGHT
-                rows.setdefault(one.lane, Row(str(one.lane + 1), y)).bars.append(self._bar(one))
-        for lane in range(max(rows, default=-1)):  # a lane in which nothing ran is idle, and seen to be
-            rows.setdefault(lane, Row(str(lane + 1), TOP + lane * LANE_HEIGHT))
-        return [rows[lane] for lane in sorted(rows)]
-
-    def by_try(self, tries: Sequence[LaneTry]) -> list[Row]:
-        return [
-            Row(f"#{one.number + 1}", TOP + place * TRY_HEIGHT, [self._bar(one)]) for place, one in enumerate(tries)
-        ]
-
-    def _bar(self, one: LaneTry) -> Bar:
-        x = self._stretch.x(one.start)
-        width = max(1.0, self._stretch.x(self._stretch.end if one.end is None else one.end) - x)
-        inside = self._insides.get(one.number)
-        pieces = [piece for span in (inside.spans.spans if inside else ()) if (piece := piece_of(span, self._stretch))]
-        return Bar(x, width, self._title(one, inside), self._link(one), pieces)
-
-    def _title(self, one: LaneTry, inside: Inside | None) -> str:
-        name = f"{inside.task[:120]} #{inside.ordinal}" if inside else f"@{one.attempt}"
-        number = inside.try_number if inside else 1
-        return self._asked.say("{name}, try {number}: {parts}", name=name, number=number, parts=self._parts(inside))
-
-    def _parts(self, inside: Inside | None) -> str:
-        if inside is None or not inside.spans.spans:
-            return "-"
-        until = self._stretch.end
-        return parts_in_words(self._asked, inside.spans.spans, until)
-
-    def _link(self, one: LaneTry) -> str:
-        return self._asked.links.attempt(self._run, one.attempt)
-
-    def listed(self, one: LaneTry, origin: float) -> Listed:
-        inside = self._insides.get(one.number)
-        task, ordinal, number = (inside.task, inside.ordinal, inside.try_number) if inside else (f"@{one.attempt}", 0, 1)
-        seconds = None if one.end is None else one.end - one.start
-        return Listed(
-            one.lane + 1, task, ordinal, number, self._link(one), one.start - origin, seconds, self._parts(inside)
-        )
-
-
-def piece_of(span: Span, stretch: Stretch) -> Piece | None:
-    """Return a span as a piece of a drawing; None where it is outside of it, or too short to be seen."""
-    end = stretch.end if span.end is None else span.end
-    if end <= stretch.start or span.start >= stretch.end:
-        return None
-    x = stretch.x(span.start)
-    width = stretch.x(end) - x
-    if width < 0.2:
-        return None
-    return Piece(span.kind, x, width, LETTERS[span.kind] if width >= LETTER_WIDTH else "", span.kind in WAITS)
-
-
-def parts_in_words(asked: Asked, spans: Iterable[Span], until: float) -> str:
-    """Return how long each kind of span took in all; those that go on, until now."""
-    total: dict[str, float] = {}
-    for span in spans:
-        total[span.kind] = total.get(span.kind, 0.0) + max(0.0, (until if span.end is None else span.end) - span.start)
-    return ", ".join(f"{asked.say(kind)} {seconds:.2f} s" for kind, seconds in total.items())
-
-
-def _shares(tries: Iterable[LaneTry], insides: dict[int, Inside], stretch: Stretch) -> list[LaneShare]:
-    """Return how each lane spent the stretch, by lane."""
-    whole = stretch.end - stretch.start
-    busy: dict[int, float] = {}
-    waiting: dict[int, float] = {}
-    for one in tries:
-        end = stretch.end if one.end is None else one.end
-        busy[one.lane] = busy.get(one.lane, 0.0) + _overlap(one.start, end, stretch)
-        inside = insides.get(one.number)
-        waited = sum(
-            _overlap(span.start, end if span.end is None else span.end, stretch)
-            for span in (inside.spans.spans if inside else ())
-            if span.kind in WAITS
-        )
-        waiting[one.lane] = waiting.get(one.lane, 0.0) + waited
-    return [
-        LaneShare(lane + 1, busy[lane] - waiting[lane], waiting[lane], max(0.0, whole - busy[lane]))
-        for lane in sorted(busy)
-    ]
-
-
-def _overlap(start: float, end: float, stretch: Stretch) -> float:
-    return max(0.0, min(end, stretch.end) - max(start, stretch.start))
-
-
-def _ticks(stretch: Stretch, origin: float) -> list[Tick]:
-    """Return round moments of the stretch, counted from the start of the run."""
-    first, last = stretch.start - origin, stretch.end - origin
-    step = ticks(last - first, 8)[1]
-    moments = (step * n for n in range(int(first // step), int(first // step) + 12))
-    return [Tick(stretch.x(origin + at), _clock(at, step)) for at in moments if first <= at <= last]
-
-
-def _clock(at: float, step: float) -> str:
-    if step < 1:
-        return f"{at:.{3 if step < 0.01 else 2}f} s"
-    whole = round(at)
-    return f"{whole} s" if whole < 60 else f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

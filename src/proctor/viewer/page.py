@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
 
 from proctor.errors import ProctorError
 from proctor.viewer.links import Links
@@ -28,7 +29,14 @@ class Asked:
 
     def say(self, text: str, **values: object) -> str:
         """Return a text of the viewer in the language of the reader."""
-        return in_language(self.language, text).format(**values)
+        shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
+        ones = frozenset(name for name, value in shown.items() if value == "1")
+        return in_language(self.language, text, ones).format(**shown)
+
+    def in_other(self, language: str) -> str:
+        """Return the address of the same page in another language."""
+        kept = [(name, value) for name, value in self.query.items() if name not in ("lang", "run")]
+        return "?" + urlencode([*kept, *(("run", run) for run in self.runs), ("lang", language)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ def render(page: Page, asked: Asked) -> str:
         links=asked.links,
         language=asked.language,
         languages=LANGUAGES,
+        in_other=asked.in_other,
         query=asked.query,
         say=asked.say,
-        counted=counted,
+        counted=partial(counted, language=asked.language),
     )

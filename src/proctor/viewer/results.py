@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from proctor.errors import StoreError
 from proctor.report.summary import summary_data
@@ -20,13 +21,24 @@ from proctor.viewer.slot_index import SlotIndex
 
 JOURNAL = "journal.jsonl"
 RUNS_KEPT = 8
-"""So much is remembered of runs: that of those that were asked for last."""
+SLOTS_KEPT = 150_000
+"""So much is remembered of runs, of those that were asked for last: so many runs, and so many slots of all of them."""
 FOLDED_BYTES = 24 * 1024 * 1024
 """A longer journal is folded only where that cannot be avoided: for a comparison. It takes a second per 20 MB."""
-DEPTHS = 4
-"""A run lies at most so many directories below the root: run name, experiment, run."""
+DEPTHS = 12
+"""A run lies at most so many directories below the root: the levels of its run name, experiment, run."""
 
 T = TypeVar("T")
+
+
+class _Follows(Sized, Protocol):
+    """What follows the journal of a run; its length is that of the run in slots."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+S = TypeVar("S", bound=_Follows)
 
 
 class Results:
@@ -40,14 +52,10 @@ class Results:
         self._slots: _Kept[RunSlots] = _Kept()
 
     def runs(self) -> Iterator[str]:
-        """Yield the directories of all runs, in order."""
+        """Yield the directories of all runs, in order. No link is followed, and no run is looked into."""
         for place in self._only or (self.root,):
-            if (place / JOURNAL).is_file():
-                yield place.relative_to(self.root).as_posix()
-                continue
-            for depth in range(1, DEPTHS + 1):
-                for journal in sorted(place.glob("/".join(["*"] * depth + [JOURNAL]))):
-                    yield journal.parent.relative_to(self.root).as_posix()
+            for directory in _runs_below(place, DEPTHS):
+                yield Path(directory).relative_to(self.root).as_posix()
 
     def entries(self) -> list[RunEntry]:
         """Return the runs as they stand in the list."""
@@ -73,16 +81,22 @@ class Results:
             raise NotFound(f"there is no run `{run:.200}`, or not any more")
         return RunLayout(directory)
 
-    def run(self, run: str) -> RunRead:
-        """Return all that is known of a run by now, by its whole journal. Raises `NotFound`, `StoreError`."""
+    def read(self, run: str, use: Callable[[RunRead], T]) -> T:
+        """Return what `use` makes of all that is known of a run by now, by its whole journal.
+
+        What it makes is its own: a live run is read on by the next that asks. Raises `NotFound`, `StoreError`.
+        """
         layout = self.layout(run)
-        return self._folds.get(run, lambda: _Fold(layout)).now()
+        made = self._folds.get(layout, lambda: _Fold(layout)).now(use)
+        self._folds.forget(SLOTS_KEPT)
+        return made
 
     def slots(self, run: str) -> RunSlots:
         """Return the slots of a run, brought up to now. Raises `NotFound`, `StoreError`."""
         layout = self.layout(run)
-        found = self._slots.get(run, lambda: RunSlots(layout))
+        found = self._slots.get(layout, lambda: RunSlots(layout))
         found.follow()
+        self._slots.forget(SLOTS_KEPT)
         return found
 
     def summary(self, run: str) -> Mapping[str, Any]:
@@ -90,9 +104,44 @@ class Results:
         layout = self.layout(run)
         if summary := read_object(layout.summary_json):
             return summary
-        if layout.journal.stat().st_size > FOLDED_BYTES:
+        if _status(layout.journal).st_size > FOLDED_BYTES:
             return {}
-        return summary_data(self.run(run).view, run=layout.run_id, directory=str(layout.directory))
+        return self.read(run, lambda read: summary_data(read.view, run=layout.run_id, directory=str(layout.directory)))
+
+
+def _runs_below(directory: Path | str, depth: int) -> Iterator[str]:
+    try:
+        with os.scandir(directory) as entries:
+            found = {entry.name: entry for entry in entries}
+        if JOURNAL in found and found[JOURNAL].is_file():
+            yield str(directory)
+            return
+        below = [name for name, one in found.items() if name[0] != "." and one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return  # it was removed while we looked, or is not for our eyes: there is nothing to show of it
+    for name in sorted(below) if depth else ():
+        if is_text(name):
+            yield from _runs_below(f"{directory}/{name}", depth - 1)
+
+
+def is_text(name: str) -> bool:
+    """Say whether a name can stand in an address and on a page: one that is no UTF-8 cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _status(journal: Path) -> os.stat_result:
+    try:
+        return journal.stat()
+    except OSError as error:
+        raise _unreadable(journal, error) from error
+
+
+def _unreadable(journal: Path, error: OSError) -> StoreError:
+    return StoreError(f"journal `{journal}` cannot be read: {error.strerror}", hint="is it still there?")
 
 
 class RunSlots:
@@ -107,20 +156,26 @@ class RunSlots:
         for slot in self.plan.slots if self.plan else ():
             self.places.setdefault(slot.task, []).append(slot.ordinal)
 
+    @property
+    def offset(self) -> int:
+        """How far the journal was read, in bytes."""
+        return self.index.offset
+
+    def __len__(self) -> int:
+        return max(len(self.index), len(self.plan.slots) if self.plan else 0)
+
     def follow(self) -> None:
         """Read on in the journal. Raises `StoreError`."""
         with self._lock:
             try:
                 self.index.follow()
             except OSError as error:
-                raise StoreError(
-                    f"journal `{self.index.journal}` cannot be read: {error.strerror}", hint="is it still there?"
-                ) from error
+                raise _unreadable(self.index.journal, error) from error
             if self.plan is None:
+                places: dict[str, list[int]] = {}
                 for slot in self.index:
-                    ordinals = self.places.setdefault(slot.task, [])
-                    if slot.ordinal not in ordinals:
-                        ordinals.append(slot.ordinal)
+                    places.setdefault(slot.task, []).append(slot.ordinal)
+                self.places = places  # never changed in place: somebody may be reading it
 
 
 class _Fold:
@@ -133,26 +188,47 @@ class _Fold:
         self._reader: JournalReader = read_journal(layout.journal)
         self._lock = threading.Lock()
 
-    def now(self) -> RunRead:
+    def __len__(self) -> int:
+        return self._fold.view.total
+
+    @property
+    def offset(self) -> int:
+        return self._reader.offset
+
+    def now(self, use: Callable[[RunRead], T]) -> T:
         with self._lock:
             trouble = self._fold.follow(self._reader)
-            return RunRead(self._layout, self._plan, self._problem, self._fold, self._reader.torn, trouble)
+            return use(RunRead(self._layout, self._plan, self._problem, self._fold, self._reader.torn, trouble))
 
 
-class _Kept(Generic[T]):
+class _Kept(Generic[S]):
     """What is remembered of the runs that were asked for last."""
 
     def __init__(self) -> None:
-        self._items: OrderedDict[str, T] = OrderedDict()
+        self._items: OrderedDict[str, S] = OrderedDict()
         self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
 
-    def get(self, run: str, make: Callable[[], T]) -> T:
+    def get(self, layout: RunLayout, make: Callable[[], S]) -> S:
+        status = _status(layout.journal)
+        run = f"{layout.directory} {status.st_ino}"  # another run in its place is not it
         with self._lock:
-            found = self._items.pop(run, None)
-        if found is None:
-            found = make()
-        with self._lock:
-            self._items[run] = found
-            while len(self._items) > RUNS_KEPT:
-                self._items.popitem(last=False)
+            making = self._making.setdefault(run, threading.Lock())
+        with making:  # two that ask at once wait for one that reads
+            with self._lock:
+                found = self._items.pop(run, None)
+            if found is None or found.offset > status.st_size:
+                found = make()
+            with self._lock:
+                self._items[run] = found
+                self._making.pop(run, None)
+        self.forget()
         return found
+
+    def forget(self, slots: int | None = None) -> None:
+        """Keep `RUNS_KEPT` runs at most, and of more than one no more than so many slots."""
+        with self._lock:
+            while len(self._items) > RUNS_KEPT or (
+                slots is not None and len(self._items) > 1 and sum(map(len, self._items.values())) > slots
+            ):
+                self._items.popitem(last=False)

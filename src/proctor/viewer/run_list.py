@@ -13,6 +13,7 @@ from proctor.errors import ProctorError
 from proctor.store.layout import RunLayout
 from proctor.store.lock import is_being_written
 from proctor.store.plan_file import read_experiment
+from proctor.viewer.shown import known
 
 SMALL_FILE_BYTES = 64 * 1024 * 1024
 """A larger file of these is none that proctor wrote."""
@@ -59,9 +60,9 @@ class RunList:
         """Return the entry of a run, whatever is missing or damaged in its files."""
         files = (layout.progress, layout.summary_json, layout.plan)
         key = (*map(_mark, files), _mark(layout.journal) if not layout.summary_json.is_file() else None)
-        known = self._known.get(run)
-        if known is not None and known[0] == key and known[1].state != "running":
-            return known[1]
+        found = self._known.get(run)
+        if found is not None and found[0] == key and found[1].state != "running":
+            return found[1]
         made = _entry(run, layout)
         self._known[run] = key, made
         return made
@@ -79,8 +80,8 @@ def _entry(run: str, layout: RunLayout) -> RunEntry:
     summary, progress = read_object(layout.summary_json), read_object(layout.progress)
     experiment = _experiment(layout)
     ids = {name: _text(_object(experiment.get(name)).get("id")) for name in ("benchmark", "harness", "model")}
-    started, written = (_number(progress.get(name)) for name in ("started_at", "written_at"))
-    seconds = _number(summary.get("seconds"))
+    started, written = (known(progress.get(name)) for name in ("started_at", "written_at"))
+    seconds = known(summary.get("seconds"))
     if seconds is None and started is not None and written is not None:
         seconds = max(0.0, written - started)
     return RunEntry(
@@ -89,12 +90,12 @@ def _entry(run: str, layout: RunLayout) -> RunEntry:
         experiment=str(summary.get("experiment") or progress.get("experiment") or experiment.get("name") or ""),
         **ids,
         headline=_text(summary.get("headline")),
-        rate=_number(summary.get("rate")),
-        low=_number(summary.get("low")),
-        high=_number(summary.get("high")),
+        rate=known(summary.get("rate")),
+        low=known(summary.get("low")),
+        high=known(summary.get("high")),
         started_at=started,
         seconds=seconds,
-        cost_usd=_number(summary.get("cost_usd") if summary else progress.get("cost_usd")),
+        cost_usd=known(summary.get("cost_usd") if summary else progress.get("cost_usd")),
         counts=_object(summary.get("counts") or progress.get("counts")),
         metrics=_object(summary.get("metrics")),
     )
@@ -137,17 +138,19 @@ def object_in(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return _object(values.get(name))
 
 
+def objects_in(values: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    """Return the objects in the list under a name of a JSON object; none where there is no list."""
+    found = values.get(name)
+    return [_object(one) for one in cast("list[Any]", found) if one] if isinstance(found, list) else []
+
+
 def number_in(values: Mapping[str, Any], name: str) -> float | None:
     """Return the number under a name of a JSON object, or None."""
-    return _number(values.get(name))
+    return known(values.get(name))
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 _SORTS: dict[str, Callable[[RunEntry], Any]] = {
@@ -175,9 +178,9 @@ def chosen(entries: Iterable[RunEntry], *, text: str = "", state: str = "", sort
     if name not in _SORTS:
         sort, name = DEFAULT_SORT, DEFAULT_SORT[1:]
     value = _SORTS[name]
-    known = [one for one in found if value(one) is not None]
-    known.sort(key=lambda one: (value(one), one.run), reverse=sort.startswith("-"))
-    return [*known, *(one for one in found if value(one) is None)]
+    sorted_by = [one for one in found if value(one) is not None]
+    sorted_by.sort(key=lambda one: (value(one), one.run), reverse=sort.startswith("-"))
+    return [*sorted_by, *(one for one in found if value(one) is None)]
 
 
 def _holds(one: RunEntry, words: Sequence[str]) -> bool:

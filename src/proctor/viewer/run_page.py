@@ -11,14 +11,19 @@ from proctor.store.plan_tags import tags_of
 from proctor.viewer.page import Asked, Page
 from proctor.viewer.paging import Paging
 from proctor.viewer.results import Results, RunSlots
+from proctor.viewer.run_list import object_in, objects_in
 from proctor.viewer.slot_index import Slot
 
 TASKS_ON_A_PAGE = 60
+TASKS_ON_A_FILE = 2_000
+"""Of a site of files, whose pages filter by themselves."""
 CELLS_OF_A_TASK = 64
 """So many attempts of a task have a cell; the rest are counted."""
 
 STATES = (*(verdict.value for verdict in Verdict), "running", "waiting")
 """What a slot can be; `waiting` is queued, or not dispatched once the run has ended."""
+
+FILES = ("journal.jsonl", "plan.json", "run.log", "summary.json", "summary.md", "summary.html", "progress.json")
 
 _LETTERS = {
     "passed": "P",
@@ -54,18 +59,22 @@ class Row(NamedTuple):
 def run_page(results: Results, asked: Asked, run: str) -> Page:
     """Return the page of a run."""
     entry, slots = results.entry(run), results.slots(run)
-    summary = results.summary(run)
+    directory, summary = results.layout(run).directory, results.summary(run)
+    metrics = object_in(summary, "metrics")
     query = {name: asked.query.get(name, "") for name in ("q", "state", "tag")}
     tags = tags_of(slots.plan) if slots.plan else {}
     tasks = _chosen(slots, tags, query)
-    paging = Paging.of(len(tasks), asked.query.get("page"), len(tasks) if asked.links.static else TASKS_ON_A_PAGE)
+    size = TASKS_ON_A_FILE if asked.links.static else TASKS_ON_A_PAGE
+    paging = Paging.of(len(tasks), asked.query.get("page"), size)
     counted = Counter(state_of(slots.index.of(task, n)) for task, ordinals in slots.places.items() for n in ordinals)
     values = {
         "run": run,
         "entry": entry,
         "summary": summary,
-        "metrics": summary.get("metrics") or {},
-        "issues": summary.get("issues") or [],
+        "metrics": metrics,
+        "at_k": objects_in(metrics, "pass_at_k"),
+        "by_tag": object_in(metrics, "by_tag"),
+        "issues": objects_in(summary, "issues"),
         "counts": [(state, counted[state]) for state in STATES if counted[state]],
         "slots": sum(counted.values()),
         "tasks": len(slots.places),
@@ -75,7 +84,7 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
         "given": {name: value for name, value in query.items() if value},
         "tags": sorted({tag for own in tags.values() for tag in own}),
         "decisions": _decisions(slots),
-        "files": ["journal.jsonl", "plan.json", "run.log", "summary.json", "summary.md", "progress.json"],
+        "files": [name for name in FILES if (directory / name).is_file()],
         "damaged": slots.index.damaged,
         "no_plan": slots.plan is None,
     }

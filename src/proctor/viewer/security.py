@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,6 +38,9 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
+_HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:/@\[\]]+))(?::[0-9]*)?")
+"""A name or an address, and maybe a port; an address with colons stands in brackets."""
+
 
 class Guard:
     """Refuses what is not reading, and what was asked for under a name that is not the viewer's.
@@ -69,11 +72,8 @@ class Guard:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:
             return False
-        try:
-            name = urlsplit(f"//{hosts[0]}").hostname
-        except ValueError:
-            return False
-        return name is not None and name.lower() in self._names
+        found = _HOST.fullmatch(hosts[0])
+        return found is not None and (found[1] or found[2]).lower() in self._names
 
 
 def _with_headers(send: Send) -> Send:

@@ -8,11 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proctor.report.wording import duration, money
+from proctor.viewer.words import in_language
 
 TEXT_CHARACTERS = 200_000
 """So much of one text is put into a page; the rest is in the file."""
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+UNLIKELY = 1e18
+"""A number that is as large, or is none (NaN), is none that anybody measured."""
+
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
 """Characters that act on a reader's screen or turn text around instead of being seen."""
 
 
@@ -32,39 +38,48 @@ def shown(value: Any) -> str:
     return visible(cut(str(value)))
 
 
-def seconds(value: float | None) -> str:
+def known(value: Any) -> float | None:
+    """Return a number; None for what is none, as a file may hold anything, and for one that nobody measured."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) < UNLIKELY else None
+
+
+def seconds(value: Any) -> str:
     """Return a duration, or a dash."""
-    return "-" if value is None else duration(value)
+    return "-" if (found := known(value)) is None else duration(found)
 
 
-def share(value: float | None) -> str:
+def share(value: Any) -> str:
     """Return a share in percent, or a dash."""
-    return "-" if value is None else f"{100 * value:.1f}%"
+    return "-" if (found := known(value)) is None else f"{100 * found:.1f}%"
 
 
-def dollars(value: float | None) -> str:
+def dollars(value: Any) -> str:
     """Return an amount; what is unknown is said to be."""
-    return money(value)
+    return money(known(value))
 
 
-def number(value: float | None) -> str:
+def number(value: Any) -> str:
     """Return a whole number with separators, or a dash."""
-    return "-" if value is None else f"{value:,.0f}"
+    return "-" if (found := known(value)) is None else f"{found:,.0f}"
 
 
-def moment(value: float | None) -> str:
+def moment(value: Any) -> str:
     """Return a moment in UTC, or a dash."""
-    if value is None:
+    found = known(value)
+    if found is None:
         return "-"
     try:
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return datetime.fromtimestamp(found, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return "-"
 
 
-def counted(counts: Mapping[str, Any]) -> str:
+def counted(counts: Mapping[str, Any], language: str) -> str:
     """Return where the slots of a run stand that has no headline yet."""
-    named = [f"{count:,} {name}" for name, count in counts.items() if isinstance(count, int) and count]
+    named = [
+        f"{number(count)} {in_language(language, name)}" for name, count in counts.items() if known(count) and count
+    ]
     return ", ".join(named) or "-"
 
 

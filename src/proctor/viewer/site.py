@@ -30,7 +30,7 @@ MARK = ".proctor-site.json"
 FORMAT = 1
 
 MOST_ATTEMPTS = 2000
-"""So many attempts get a page of their own where nothing else is said: reading one takes a look at its whole journal."""
+"""So many attempts get a page of their own where nothing else is said: reading each takes a look at a whole journal."""
 FILE_BYTES = 16 * 1024 * 1024
 """A larger file of a run is not copied."""
 ALL_FILES_BYTES = 1024 * 1024 * 1024
@@ -100,7 +100,7 @@ class _Writing:
             elif target.kind == "file":
                 self._copy(target, path)
             else:
-                path.write_text(self._rendered(target, name), "utf-8")
+                path.write_text(self._rendered(target, name), "utf-8", "backslashreplace")
                 self._written.pages += 1
         (self._directory / MARK).write_text(json.dumps({"format": FORMAT, "files": sorted(names)}, indent=0))
         self._written.attempts_left_out = self._map.attempts_left_out

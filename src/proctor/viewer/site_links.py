@@ -1,4 +1,4 @@
-"""Where pages are in a static site: the file of each, whatever the ids are, and which of them are still to be written."""
+"""Where pages are in a static site: the file of each, whatever the ids are, and which are still to be written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-ENTRY = "index.html"
 SHOWN_AS_IT_IS = (".json", ".txt")
 """Files that a browser shows as text. Any other gets `.txt` after its name: what a sandbox wrote is never a page."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_CHARACTERS = 40
 _DIGEST_CHARACTERS = 16
+
+POLICY = (
+    "default-src 'none'; style-src 'self' file:; script-src 'self' file:; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""What a page may load wherever it is opened; a browser does not take every file for `'self'` in one that is a file."""
 
 
 class Target(NamedTuple):
@@ -68,6 +73,7 @@ class StaticLinks:
     """Addresses relative to the page at `here`, so that a site may lie, and be moved, anywhere."""
 
     static = True
+    policy = POLICY
 
     def __init__(self, site: SiteMap, here: str) -> None:
         self._site = site
@@ -115,30 +121,24 @@ def _asked(query: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 def _path(target: Target) -> str:
     run = f"{_readable(target.run.rpartition('/')[2])}-{_digest(target.run)}"
     query = f"-{_digest(*(part for pair in target.query for part in pair))}" if target.query else ""
-    match target.kind:
-        case "runs":
-            return f"index{query}.html"
-        case "run":
-            return f"{run}/index{query}.html"
-        case "lanes":
-            return f"{run}/lanes{query}.html"
-        case "attempt":
-            return f"{run}/attempt-{_readable(target.name)}-{_digest(target.name)}.html"
-        case "compare":
-            return f"compare-{_digest(*target.runs)}.html"
-        case "file":
-            return f"{run}/files/{_file_name(target.name)}"
-        case "asset":
-            return f"static/{target.name}"
-        case _:
-            return "no-page.html"
+    names = {
+        "runs": f"index{query}.html",
+        "run": f"{run}/index{query}.html",
+        "lanes": f"{run}/lanes{query}.html",
+        "attempt": f"{run}/attempt-{_readable(target.name)}-{_digest(target.name)}.html",
+        "compare": f"compare-{_digest(*target.runs)}.html",
+        "file": f"{run}/files/{_file_name(target.name)}",
+        "asset": f"static/{target.name}",
+        "left_out": "no-page.html",
+    }
+    return names[target.kind]
 
 
 def _file_name(path: str) -> str:
     stem, extension = posixpath.splitext(posixpath.basename(path))
     if extension in SHOWN_AS_IT_IS:
         return f"{_readable(stem)}-{_digest(path)}{extension}"
-    return f"{_readable(stem)}{extension if extension.removeprefix('.').isalnum() and extension.isascii() and len(extension) < 10 else ''}-{_digest(path)}.txt"
+    return f"{_readable(posixpath.basename(path))}-{_digest(path)}.txt"
 
 
 def _readable(text: str) -> str:

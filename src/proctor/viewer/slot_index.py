@@ -1,8 +1,8 @@
 """What became of each slot, from the lines of a journal that say so; all other lines are passed over unread.
 
 A journal of 100,000 attempts has a million lines. Those that begin or end an attempt are found by their first bytes,
-and only the ends are decoded: a second, where folding everything takes ten. A live run is followed from where it was
-left.
+and of the ends only what a slot needs is decoded: a second, where folding everything takes ten. A live run is followed
+from where it was left.
 """
 
 from __future__ import annotations
@@ -10,22 +10,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from proctor.errors import JournalDamaged
+import msgspec
+
 from proctor.model.attempt import Verdict
 from proctor.model.events import AttemptSealed, SlotFilled, TryStarted
 from proctor.model.ids import ID_LENGTH
-from proctor.store.codec import decode
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
-_BEGINS = f'{{"type":"{TryStarted.__name__}",'.encode()
+_BEGUN, _SEALED, _FILLED = (
+    f'\n{{"type":"{kind.__name__}",'.encode() for kind in (TryStarted, AttemptSealed, SlotFilled)
+)
+"""How the lines begin that are read, with the end of the line before them: nowhere else can a journal have that."""
+
 _ATTEMPT = b'"attempt":"'
-_WANTED = tuple(f'{{"type":"{kind.__name__}",'.encode() for kind in (AttemptSealed, SlotFilled, TryStarted))
 
 
-class Slot(NamedTuple):
+class _Begun(msgspec.Struct):
+    attempt: str
+    task: str
+    ordinal: int
+    try_number: int
+
+
+class Slot(msgspec.Struct, frozen=True, gc=False):
     """A slot; `verdict` is None while it has no attempt that ended, `attempt` while none was begun."""
 
     task: str
@@ -34,8 +43,12 @@ class Slot(NamedTuple):
     verdict: Verdict | None = None
     score: float | None = None
     tries: int = 0
-    source: str | None = None
+    source: str | None = msgspec.field(default=None, name="run")
     """The run that a reused attempt is of."""
+
+
+_DECODE_BEGUN = msgspec.json.Decoder(_Begun).decode
+_DECODE_ENDED = msgspec.json.Decoder(Slot).decode
 
 
 class SlotIndex:
@@ -46,8 +59,8 @@ class SlotIndex:
         self.offset = 0
         self.damaged = False
         """Whether a line that was to be read was none."""
-        self._begun: dict[bytes, bytes] = {}
-        """The lines that began the last tries of attempts that have not ended, by attempt."""
+        self._begun: dict[str, _Begun] = {}
+        """The last tries of attempts that have not ended, by attempt."""
         self._slots: dict[tuple[str, int], Slot] = {}
         self._ids: dict[str, tuple[str, int]] = {}
 
@@ -57,39 +70,41 @@ class SlotIndex:
             file.seek(self.offset)
             rest = b""
             while chunk := file.read(CHUNK_BYTES):
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                for line in lines:
-                    if line.startswith(_WANTED):
-                        self._take(line)
-            self.offset = file.tell() - len(rest)
-        for line in self._begun.values():
-            self._decode(line)
+                lines = b"\n" + rest + chunk
+                end = lines.rfind(b"\n")
+                self._take(lines, end)
+                rest = lines[end + 1 :]
+                self.offset += end
+        for one in self._begun.values():
+            known = self._slots.get((one.task, one.ordinal))
+            if known is None or known.verdict is None:
+                self._put(Slot(one.task, one.ordinal, one.attempt, tries=one.try_number))
 
-    def _take(self, line: bytes) -> None:
-        """Take a line; the beginning of an attempt is looked at only while that has not ended."""
-        place = line.find(_ATTEMPT) + len(_ATTEMPT)
-        attempt = line[place : place + ID_LENGTH]
-        if line.startswith(_BEGINS):
-            self._begun[attempt] = line
-        else:
-            self._begun.pop(attempt, None)
-            self._decode(line)
+    def _take(self, lines: bytes, end: int) -> None:
+        """Take whole lines, from a line end to one: first the ends, as most beginnings need not be looked at then."""
+        for place in sorted((*_places(lines, _SEALED, end), *_places(lines, _FILLED, end))):
+            try:
+                self._end(_DECODE_ENDED(lines[place + 1 : lines.index(b"\n", place + 1)]))
+            except ValueError:  # every error of msgspec is one
+                self.damaged = True
+        for place in _places(lines, _BEGUN, end):
+            begin = lines.find(_ATTEMPT, place) + len(_ATTEMPT)
+            known = self.by_id(lines[begin : begin + ID_LENGTH].decode("ascii", "replace"))
+            if known is not None and known.verdict is not None:
+                continue
+            try:
+                one = _DECODE_BEGUN(lines[place + 1 : lines.index(b"\n", place + 1)])
+            except ValueError:
+                self.damaged = True
+            else:
+                self._begun[one.attempt] = one
 
-    def _decode(self, line: bytes) -> None:
-        try:
-            event, _ = decode(line + b"\n")
-        except JournalDamaged:
+    def _end(self, slot: Slot) -> None:
+        if slot.attempt is None or slot.verdict is None:
             self.damaged = True
             return
-        if isinstance(event, TryStarted):
-            known = self._slots.get((event.task, event.ordinal))
-            if known is None or known.verdict is None:
-                self._put(Slot(event.task, event.ordinal, event.attempt, tries=event.try_number))
-        elif isinstance(event, AttemptSealed):
-            self._put(Slot(event.task, event.ordinal, event.attempt, event.verdict, event.score, event.tries))
-        elif isinstance(event, SlotFilled):
-            self._put(Slot(event.task, event.ordinal, event.attempt, event.verdict, event.score, source=event.run))
+        self._begun.pop(slot.attempt, None)
+        self._put(slot)
 
     def _put(self, slot: Slot) -> None:
         place = slot.task, slot.ordinal
@@ -115,3 +130,10 @@ class SlotIndex:
 
     def __iter__(self) -> Iterator[Slot]:
         return iter(self._slots.values())
+
+
+def _places(lines: bytes, kind: bytes, end: int) -> Iterator[int]:
+    place = lines.find(kind, 0, end)
+    while place >= 0:
+        yield place
+        place = lines.find(kind, place + 1, end)

@@ -20,14 +20,20 @@ import msgspec
 from proctor.viewer.inside import open_inside
 from proctor.viewer.page import NotFound
 from proctor.viewer.paging import Paging
+from proctor.viewer.run_list import object_in
 
 STEPS_ON_A_PAGE = 50
 WHOLE_BYTES = 16 * 1024 * 1024
 """A file of another layout, and one step, is decoded up to this size."""
+MOST_BYTES = 256 * 1024 * 1024
+"""In a larger file no steps are looked for; none that proctor wrote is."""
 BEGINNING_BYTES = 20_000
 """So much is shown of what cannot be decoded."""
-HEAD_BYTES = 256 * 1024
-"""The head of a trajectory, with the tools that were offered, is looked for in so much."""
+
+EMPTY = "the file is empty"
+UNREADABLE = "the file cannot be read"
+TOO_LARGE = "the file is too large to be shown: download it"
+NONE = "this is no trajectory that can be shown"
 
 _STEPS = re.compile(rb'\n  "steps": \[\n')
 _STEP = re.compile(rb"\n    \{\n")
@@ -61,11 +67,13 @@ def read_steps(directory: Path, name: str, page: str | None, size: int = STEPS_O
         return None
     try:
         if not os.fstat(descriptor).st_size:
-            return StepPage((), Paging.of(0, None, size), "the file is empty")
+            return StepPage((), Paging.of(0, None, size), EMPTY)
+        # It is put in its place by rename and never changed there, so a map of it stays whole.
         with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as content:
-            return _cut_out(content, page, size) or _whole(content, page, size)
-    except (OSError, ValueError) as error:
-        return StepPage((), Paging.of(0, None, size), f"the file cannot be read: {error}")
+            found = _cut_out(content, page, size) if len(content) <= MOST_BYTES else None
+            return found or _whole(content, page, size)
+    except (OSError, ValueError):  # such as a disk that fails, or a file that is none any more
+        return StepPage((), Paging.of(0, None, size), UNREADABLE)
     finally:
         os.close(descriptor)
 
@@ -100,14 +108,13 @@ def _whole(content: mmap.mmap, page: str | None, size: int) -> StepPage:
     """Return a page of a file with another layout."""
     none = Paging.of(0, None, size)
     if len(content) > WHOLE_BYTES:
-        return StepPage((), none, "the file is too large to be shown: download it", _raw(content, 0, len(content)))
-    found = _decoded(content[:])
-    members = cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
-    listed: Any = members.get("steps")
+        return StepPage((), none, TOO_LARGE, _raw(content, 0, len(content)))
+    found = object_in({"": _decoded(content[:])}, "")
+    listed = found.get("steps")
     steps = cast("list[Any]", listed) if isinstance(listed, list) else []
     objects = [cast("Mapping[str, Any]", step) for step in steps if isinstance(step, dict)]
     if not objects:
-        return StepPage((), none, "this is no trajectory that can be shown", _raw(content, 0, len(content)))
+        return StepPage((), none, NONE, _raw(content, 0, len(content)))
     paging = Paging.of(len(objects), page, size)
     return StepPage(tuple(objects[paging.start : paging.end]), paging)
 

@@ -15,13 +15,16 @@ from proctor.viewer.trajectory import RawStep
 
 TEXT_CHARACTERS = 20_000
 """So much is shown of one text: three quarters of its beginning, a quarter of its end."""
-PAGE_CHARACTERS = 1_500_000
+PAGE_CHARACTERS = 1_000_000
 """So much is shown of all texts of a page."""
+COLOUR_CHARACTERS = 60
+"""What a change of colour adds to a page."""
 LEAST_CHARACTERS = 200
 """So much is shown of a text even where the page is full."""
 CALLS_SHOWN = 50
-"""Of one step."""
+"""Of one step; so many results as well."""
 METRICS_SHOWN = 12
+NEW_LINE = "\n"
 UNLIKELY = 1e18
 """A number of a step that is as large is none that anybody counted."""
 FOLDED_LINES = 12
@@ -66,6 +69,7 @@ class Step:
     more: int = 0
     """So many calls and results are not shown."""
     metrics: Sequence[tuple[str, float]] = ()
+    stop_reason: str | None = None
     extra: Text | None = None
     raw: RawStep | None = None
 
@@ -86,8 +90,9 @@ class Budget:
         if left_out:
             tail = most // 4
             words = f"{words[: most - tail]}\n[... {left_out:,} ...]\n{words[len(words) - tail :]}"
-        self._left -= len(words)
-        return Text(coloured(words), left_out, words.count("\n") + 1)
+        runs = coloured(words)
+        self._left -= len(words) + COLOUR_CHARACTERS * len(runs)
+        return Text(runs, left_out, words.count("\n") + 1)
 
 
 def text_of(value: Any) -> str:
@@ -97,13 +102,14 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        parts = cast("list[Any]", value)
-        if parts and all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
-            return "\n".join(part["text"] for part in parts)
+        parts = [object_in({"": part}, "").get("text") for part in cast("list[Any]", value)]
+        texts = [part for part in parts if isinstance(part, str)]
+        if texts and len(texts) == len(parts):
+            return "\n".join(texts)
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        if len(members) == 1 and isinstance(only := next(iter(members.values())), str) and "\n" in only:
-            return f"{next(iter(members))}:\n{only}"
+        if len(members) == 1 and isinstance(only := next(iter(members.values())), str):
+            return f"{next(iter(members))}:{NEW_LINE if NEW_LINE in only else ' '}{only}"
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8", "replace")
     except (ValueError, RecursionError):
@@ -114,7 +120,9 @@ def shown_step(step: Mapping[str, Any] | RawStep, number: int, budget: Budget) -
     """Return a step as it is shown; `number` is its place, which stands where it has no number of its own."""
     if isinstance(step, RawStep):
         return Step(str(number), "?", raw=step)
-    results = _results(step)
+    all_results = _results(step)
+    results = all_results[:CALLS_SHOWN]
+    extra = dict(object_in(step, "extra"))
     calls: list[Call] = []
     made = _list(step.get("tool_calls"))
     for one in made[:CALLS_SHOWN]:
@@ -122,10 +130,10 @@ def shown_step(step: Mapping[str, Any] | RawStep, number: int, budget: Budget) -
         own = [each for each in results if call_id is not None and each.get("source_call_id") == call_id]
         taken = set(map(id, own))
         results = [each for each in results if id(each) not in taken]
-        found = [text for each in own[:CALLS_SHOWN] if (text := budget.text(each.get("content"))) is not None]
+        found = [text for each in own if (text := budget.text(each.get("content"))) is not None]
         arguments = budget.text(one.get("arguments")) or Text(())
         calls.append(Call(_word(one.get("function_name")) or "?", arguments, found))
-    seen = [text for one in results[:CALLS_SHOWN] if (text := budget.text(one.get("content"))) is not None]
+    seen = [text for one in results if (text := budget.text(one.get("content"))) is not None]
     return Step(
         _word(step.get("step_id")) or str(number),
         _word(step.get("source")) or "?",
@@ -135,9 +143,10 @@ def shown_step(step: Mapping[str, Any] | RawStep, number: int, budget: Budget) -
         budget.text(step.get("reasoning_content")),
         calls,
         seen,
-        max(0, len(made) - CALLS_SHOWN) + max(0, len(results) - CALLS_SHOWN),
+        max(0, len(made) - CALLS_SHOWN) + len(all_results[CALLS_SHOWN:]),
         _metrics(object_in(step, "metrics")),
-        budget.text(step.get("extra")),
+        _word(extra.pop("stop_reason", None)),
+        budget.text(extra or None),
     )
 
 

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from types import MappingProxyType
+
+from proctor.viewer import words_attempt, words_run
+
 LANGUAGES = ("en", "zh")
 
-_CHINESE: dict[str, str] = {
-    "runs": "运行",
-    "run": "运行",
-    "attempt": "尝试",
-    "passed": "通过",
-    "failed": "未通过",
-    "errored": "出错",
-    "skipped": "跳过",
-    "cancelled": "已取消",
-}
+_CHINESE = MappingProxyType({**words_run.CHINESE, **words_attempt.CHINESE})
+
+_ENGLISH = MappingProxyType(
+    {
+        "input_tokens": "input tokens",
+        "output_tokens": "output tokens",
+        "cache_read_tokens": "tokens read from a cache",
+        "cache_write_tokens": "tokens written to a cache",
+        "reasoning_tokens": "reasoning tokens",
+        "reused_passed": "reused, passed",
+        "reused_failed": "reused, failed",
+    }
+)
+"""The names of values that are not said as they are."""
 
 
-def in_language(language: str, text: str) -> str:
-    """Return `text` in a language; as it is where nobody has translated it."""
-    return _CHINESE.get(text, text) if language == "zh" else text
+_MANY = re.compile(r"\{(\w+)\} (runs|tasks|slots|tries|lanes|steps|lines|bytes|characters|attempts|pages)\b")
+
+
+def in_language(language: str, text: str, ones: frozenset[str] = frozenset()) -> str:
+    """Return `text` in a language, as it is where nobody has translated it; of what is named in `ones` there is one."""
+    if language == "zh":
+        return _CHINESE.get(text, text)
+    text = _ENGLISH.get(text, text)
+    return _MANY.sub(lambda found: _one(found[0]) if found[1] in ones else found[0], text) if ones else text
+
+
+def _one(many: str) -> str:
+    return f"{many[:-3]}y" if many.endswith("ies") else many[:-1]
 
 
 def known() -> frozenset[str]:
