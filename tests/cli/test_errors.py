@@ -158,13 +158,13 @@ def test_02_an_unusable_results_directory_is_said_and_nothing_was_started(
 
 
 def test_09_options_that_messages_and_pages_name_exist(pytestconfig: pytest.Config) -> None:
-    from proctor.cli.commands import check, lease, plan, run, sandbox
+    from proctor.cli.commands import check, compare, lease, plan, run, sandbox, view
     from proctor.model.codes import CODES
 
     groups = [*lease.command.commands.values(), *sandbox.command.commands.values()]
-    commands = [check.command, run.command, plan.command, *groups]
+    commands = [check.command, run.command, plan.command, compare.command, view.command, *groups]
     known = {name for command in commands for param in command.params for name in (*param.opts, *param.secondary_opts)}
-    known |= {"--help", "--check", "--force-reinstall", "--upgrade"}
+    known |= {"--help", "--check", "--force-reinstall", "--upgrade", "--no-deps"}  # pip's among them
     root = pytestconfig.rootpath
     texts = {f"code {row.code}": row.action for row in CODES.values()}
     texts |= {str(path): path.read_text() for path in [root / "README.md", root / "docs/generate.py"]}

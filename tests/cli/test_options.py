@@ -17,6 +17,7 @@ import rich_click as click
 from proctor.cli.main import run as run_main
 from proctor.cli.resolve import Resolved
 from proctor.cli.rooms import Options
+from proctor.core.aggregate import Missing
 from proctor.core.reuse import Rerun
 
 COMMANDS: dict[str, list[str]] = {
@@ -63,7 +64,11 @@ TABLE: dict[str, tuple[list[str], Read, Any]] = {
     "fail_under": (["--fail-under", "0.5"], options("fail_under"), 0.5),
     "config": (["--config", "more.yaml"], controls("cleanup_grace_seconds"), 11.5),
     "provider": (["--env", "plugins_provider:Other"], lambda found: {one.provider.name for one in found[0]}, {"other"}),
-    "judge": (["--judge", "mock/echo"], lambda found: {getattr(one.experiment.judge, "id", None) for one in found[0]}, {"mock/echo"}),
+    "judge": (
+        ["--judge", "mock/echo"],
+        lambda found: {getattr(one.experiment.judge, "id", None) for one in found[0]},
+        {"mock/echo"},
+    ),
     "task_concurrency": (["--task-concurrency", "3"], controls("task_concurrency"), 3),
     "provider_limit": (["--provider-limit", "local=7"], lambda found: found[1].controls.provider_limits["local"], 7),
     "env_open_qps": (["--env-open-qps", "local=4"], lambda found: found[1].controls.open_per_second["local"], 4.0),
@@ -85,6 +90,8 @@ TABLE: dict[str, tuple[list[str], Read, Any]] = {
     "assignments": (["--set", "stop_on_repeated=7"], experiments("stop_on_repeated"), {7}),
     "progress": (["--progress", "none"], options("progress"), "none"),
     "as_json": (["--json"], options("as_json"), True),
+    "missing": (["--missing", "zero"], options("missing"), Missing.ZERO),
+    "junit": (["--junit", "j.xml"], options("junit"), Path("j.xml")),
     "no_attempt_files": (["--no-attempt-files"], options("attempt_files"), False),
     "log_level": (["--log-level", "ERROR"], options("log_level"), "ERROR"),
     "file_log_level": (["--file-log-level", "ERROR"], options("file_log_level"), "ERROR"),

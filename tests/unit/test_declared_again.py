@@ -56,7 +56,16 @@ def test_P2_every_field_that_counts_is_declared_again() -> None:
     counts = {name for name, decision in FIELD_DECISIONS[Experiment].items() if decision.part} - {"code"}
     assert {CALLED.get(name, name) for name in counts} <= tree.keys()
     config = ExperimentConfig.model_validate(tree)
-    for name in counts - {"artifacts", "model", "judge", "environment", "benchmark", "harness", "shared_state_key", "grading"}:
+    for name in counts - {
+        "artifacts",
+        "model",
+        "judge",
+        "environment",
+        "benchmark",
+        "harness",
+        "shared_state_key",
+        "grading",
+    }:
         assert getattr(config, name) == getattr(FULL, name), name
     assert (config.benchmark.params, config.harness.params) == ({"x": 1}, {"y": 2})
     assert (config.grading, config.attempts) == ("fresh", 2)

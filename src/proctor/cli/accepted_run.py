@@ -17,7 +17,8 @@ from proctor.cli.saved_work import slot_filled
 from proctor.core.plan import RunPlan
 from proctor.model.events import Completion, Event, RunEnded
 from proctor.model.ids import new_id, run_id_of
-from proctor.report.summary import summary_data, summary_markdown
+from proctor.report.summary import summary_of
+from proctor.report.summary_html import points_of, summary_html
 from proctor.report.view import RunView
 from proctor.runtime.clock import utc
 from proctor.runtime.redact import Redactor
@@ -62,12 +63,13 @@ def write_accepted(
         about = {"run": layout.run_id, "invocation": invocation}
         write_plan(layout.plan, _plan_of(run_plan, accepted, about, Redactor(secrets_of([resolved]))))
         directory = str(layout.directory)
-        summary = summary_data(view, run=layout.run_id, directory=directory)
-        markdown = summary_markdown(view, run=layout.run_id, directory=directory)
-        write_json(layout.summary_json, summary, durable=True)
-        write_file(layout.summary_markdown, markdown.encode(), durable=True)
+        summary = summary_of(view, run=layout.run_id, directory=directory)
+        html = summary_html(summary.data, points_of([summary.data]))
+        write_json(layout.summary_json, summary.data, durable=True)
+        write_file(layout.summary_markdown, summary.markdown.encode(), durable=True)
+        write_file(layout.summary_html, html.encode(), durable=True)
         write_file(layout.journal, b"".join(encode(event, at) for event in events), durable=True)
-    return AcceptedRun(layout, summary)
+    return AcceptedRun(layout, summary.data)
 
 
 def _events(

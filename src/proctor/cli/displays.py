@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from proctor.cli.exits import Exit, strongest
-from proctor.cli.junit_file import write_junit
 from proctor.cli.panels import begin_panel, on_panel, terminal_for
 from proctor.cli.plan_line import plan_line
 from proctor.cli.streams import Patient
+from proctor.cli.summary_files import write_summaries
 from proctor.cli.terminal import Terminal
 from proctor.cli.watch import Watch
 from proctor.core.plan import ExperimentPlan
@@ -23,7 +23,7 @@ from proctor.report.estimate import Estimate, estimate_items
 from proctor.report.health import health_line
 from proctor.report.ndjson import Ndjson
 from proctor.report.plain import PlainText
-from proctor.report.summary import summary_data, summary_lines, summary_markdown, time_spent_lines
+from proctor.report.summary import time_spent_lines
 from proctor.report.view import RunView
 from proctor.report.waits import Waits
 from proctor.report.wording import printable
@@ -169,19 +169,9 @@ class Displays:
 
     def end(self, outcome: Outcome, invocation: str, last_lines: Sequence[str] = ()) -> None:
         """Write the summaries and say them, then `last_lines`; with `--json`, one receipt, whatever went wrong."""
-        summaries: list[dict[str, Any]] = []
-        lines: list[str] = []
-        several = len(self.views) > 1
-        for name, view in self.views.items():
-            writer = self._writers[name]
-            data = summary_data(view, run=writer.run_id, directory=str(writer.directory))
-            summaries.append(data)
-            lines += summary_lines(view, directory=str(writer.directory), time=not several)
-            with outcome.writing():
-                writer.end(data, summary_markdown(view, run=writer.run_id, directory=str(writer.directory)))
-        with outcome.writing():
-            write_junit(self._options.junit, self._writers, self.views)
-        lines += time_spent_lines(list(self.views.values())) if several else []
+        ends = write_summaries(outcome, self.views, self._writers, self._options.junit)
+        lines = [line for end in ends for line in end.lines]
+        lines += time_spent_lines(list(self.views.values())) if len(ends) > 1 else []
         if (health := health_line(self.watch.health(self.views.values()))) is not None:
             lines.append(health)
         if outcome.store_error is not None:
@@ -191,7 +181,8 @@ class Displays:
             lines.append("error: internal: this is a bug of proctor; please report it, and keep the results above")
         self._end_panel()
         self._say([*lines, *last_lines])
-        self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": summaries})
+        runs = [end.data for end in ends]
+        self._write("receipt", {"invocation": invocation, "exit_code": int(outcome.exit), "runs": runs})
 
     async def close(self, outcome: Outcome, patience_seconds: Callable[[], float]) -> None:
         """Wait until all is written that was shown, for a reader that takes nothing at most `patience_seconds()`."""

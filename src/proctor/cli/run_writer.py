@@ -200,10 +200,11 @@ class RunWriter:
         """Return the directory of a try."""
         return TryDirectory(self.layout, slot, try_number)
 
-    def end(self, summary: dict[str, Any], markdown: str) -> None:
-        """Write summary.json and summary.md."""
+    def end(self, summary: dict[str, Any], markdown: str, html: str) -> None:
+        """Write summary.json, summary.md and summary.html."""
         write_json(self.layout.summary_json, summary, durable=True)
         write_file(self.layout.summary_markdown, markdown.encode(), durable=True)
+        write_file(self.layout.summary_html, html.encode(), durable=True)
 
     def close(self) -> None:
         """Close journal and log; a second call does nothing."""

@@ -65,7 +65,7 @@ def score_against_cost(points: Sequence[Point], *, title: str, no_cost: str = "c
         parts.append(_word(x_of(cost), y_of(0.0) + 20, money(cost), "middle"))
     parts.append(_line(LEFT, y_of(0.0), right, y_of(0.0), "axis"))
     if apart:
-        parts.append(_word(WIDTH - RIGHT - 60, y_of(0.0) + 20, no_cost, "middle"))
+        parts.append(_word(WIDTH - RIGHT - 60, y_of(0.0) + 36, no_cost, "middle"))  # below the amounts, however long
     parts += [_point(point, x_of(point.cost_usd), y_of, right) for point in points]
     return "\n".join([*parts, "</svg>"])
 

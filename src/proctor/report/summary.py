@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from proctor.core.aggregate import SAID_OF_MISSING, Missing, Rate, headline, pass_rate, rate_of
 from proctor.model.attempt import Verdict
 from proctor.report.cost_words import cost_of, cost_words, known_part, token_words, usage_data
+from proctor.report.metrics import Metrics
 from proctor.report.metrics_text import metrics_data, metrics_lines, metrics_of_view
 from proctor.report.plain import counts_line
 from proctor.report.time_hints import hint_of_agent, largest, time_lines
@@ -51,19 +52,28 @@ def run_headline(view: RunView) -> str:
     return f"{100 * rate.low:.1f}–{100 * rate.high:.1f}% incomplete {words}"  # noqa: RUF001
 
 
-def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
-    """Return the content of summary.json.
+class Summary(NamedTuple):
+    """What is said at the end of a run: the content of summary.json and summary.md, and the last lines about it."""
 
-    `counts` are disjoint and add up to `total`; `rate` is over `base` slots, with `low` and `high` as the range that
-    unscored slots leave open, unless `missing` says what becomes of them; `cost_usd` is 0 where no call was made and
-    null where a price is unknown.
-    `without_retried` has the same numbers over the attempts that needed one try only; it is null with early exit, whose
-    base are tasks. `retried_cost_usd` is the part of `cost_usd` that went into work which a later try replaced.
-    Where that is null it is `cost_at_least_usd` at least, and of `unpriced_calls` not all is in it.
-    `reused_cost_usd` is no part of it: what reused attempts cost in the runs that made them, null where unknown;
-    `reused_cost_at_least_usd` is what is known of it, and `reused_unpriced_attempts` are those of which nothing is.
-    `metrics` is over scored attempts alone, with intervals of 95 % (docs/metrics.md).
-    `slot_seconds` is where the time went (docs/progress.md): by phase, wait, and gate that queued slots waited for.
+    data: dict[str, Any]
+    markdown: str
+    lines: list[str]
+
+
+def summary_of(view: RunView, *, run: str, directory: str, time: bool = True) -> Summary:
+    """Return what is said of a run, its metrics being worked out once; `time` is as for `summary_lines`."""
+    metrics = metrics_of_view(view)
+    return Summary(
+        summary_data(view, run=run, directory=directory, metrics=metrics),
+        summary_markdown(view, run=run, directory=directory, metrics=metrics),
+        summary_lines(view, directory=directory, time=time, metrics=metrics),
+    )
+
+
+def summary_data(view: RunView, *, run: str, directory: str, metrics: Metrics | None = None) -> dict[str, Any]:
+    """Return the content of summary.json, each name as docs/metrics.md defines it.
+
+    `metrics` are those of the view, where they are at hand.
     """
     rate = run_rate(view)
     counts = asdict(view.counts)
@@ -83,7 +93,7 @@ def summary_data(view: RunView, *, run: str, directory: str) -> dict[str, Any]:
         "base": rate.base,
         "missing": view.missing.value if view.missing else None,
         "mean_score": view.mean_score,
-        "metrics": metrics_data(metrics_of_view(view)),
+        "metrics": metrics_data(metrics or metrics_of_view(view)),
         "counts": counts,
         "tries": view.tries,
         "retries": view.retries,
@@ -155,7 +165,7 @@ def grading_lines(view: RunView) -> list[str]:
     return [f"of that for grading: {SEPARATOR.join(facts)}"]
 
 
-def summary_lines(view: RunView, *, directory: str, time: bool = True) -> list[str]:
+def summary_lines(view: RunView, *, directory: str, time: bool = True, metrics: Metrics | None = None) -> list[str]:
     """Return the last lines about a run, for the terminal and summary.md; with `time`, where its time went."""
     lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
     facts = [f"{duration(view.seconds)} wall time"]
@@ -169,7 +179,7 @@ def summary_lines(view: RunView, *, directory: str, time: bool = True) -> list[s
     if view.backoffs:
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
-    lines += metrics_lines(metrics_of_view(view))
+    lines += metrics_lines(metrics or metrics_of_view(view))
     lines += grading_lines(view) + reuse_lines(view) + retry_lines(view)
     if time:
         lines += time_spent_lines([view])
@@ -215,7 +225,7 @@ def _of_them(view: RunView) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def summary_markdown(view: RunView, *, run: str, directory: str) -> str:
+def summary_markdown(view: RunView, *, run: str, directory: str, metrics: Metrics | None = None) -> str:
     """Return the content of summary.md."""
-    headed, *rest = summary_lines(view, directory=directory)
+    headed, *rest = summary_lines(view, directory=directory, metrics=metrics)
     return "\n".join([f"# {headed}", "", f"run `{run}`", "", *(f"- {line}" for line in rest), ""])

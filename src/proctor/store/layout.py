@@ -36,6 +36,7 @@ class RunLayout:
             progress.json                           progress, how it stands while it goes on
             run.log                                 log
             summary.json   summary.md               summary_json, summary_markdown
+            summary.html                            summary_html
             attempts/<task>/<ordinal>/              attempt_dir(task, ordinal)
               result.json                           result(task, ordinal)
               tries/<n>/                            try_dir(task, ordinal, n)
@@ -113,7 +114,7 @@ class RunLayout:
         Only the files that are there without any attempt are removed. What cannot be removed stays, in silence:
         whoever discards a run is about to say why.
         """
-        summaries = (self.summary_json, self.summary_markdown)
+        summaries = (self.summary_json, self.summary_markdown, self.summary_html)
         for path in (self.plan, self.journal, self.lock, self.progress, self.log, *summaries):
             with suppress(OSError):  # most of them are not there yet
                 files.unlink(path)
@@ -159,6 +160,11 @@ class RunLayout:
     def summary_markdown(self) -> Path:
         """The result of the run for people."""
         return self.directory / "summary.md"
+
+    @property
+    def summary_html(self) -> Path:
+        """The same for a browser."""
+        return self.directory / "summary.html"
 
     @property
     def attempts(self) -> Path:
