@@ -11,7 +11,18 @@ from typing import Any
 from proctor.errors import Fault
 from proctor.model.attempt import NO_USAGE, Usage
 from proctor.model.spec import Component, ModelSpec, Reference, Task
-from proctor.plugins.api import ChatMessage, Collected, Completion, ExecResult, Harness, Message, Tool, ToolCall
+from proctor.plugins.api import (
+    NO_TOOLS,
+    ChatMessage,
+    Collected,
+    Completion,
+    ExecResult,
+    Harness,
+    Message,
+    Tool,
+    ToolCall,
+    Tools,
+)
 from support.atif_rules import checked
 
 A_CALL_USED = Usage(calls=1, input_tokens=10, output_tokens=5)
@@ -82,6 +93,7 @@ class World:
         self.issues: list[tuple[str, str]] = []
         self.used = NO_USAGE
         self.said: list[str] = []
+        self.tools: Tools = NO_TOOLS
         self._model, self._sandbox = model, sandbox
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
 from proctor.errors import Fault
 from proctor.harnesses.bash_agent import CALLS_AT_MOST, MISTAKES_AT_MOST, SYSTEM, BashAgentHarness, BashAgentOptions
 from proctor.model.attempt import Usage
-from proctor.plugins.api import ExecResult, ToolCall, arguments_of
+from proctor.plugins.api import ExecResult, Tool, ToolCall, arguments_of
 from support.agent_world import ScriptedModel, ScriptedSandbox, World, bash, says, submit, tell
 
 
@@ -345,3 +347,57 @@ def test_what_the_harness_needs_and_takes():
     for wrong in ({"max_step": 1}, {"max_steps": 0}, {"max_cost_usd": float("nan")}, {"command_timeout_seconds": 0}):
         with pytest.raises(ValidationError):
             BashAgentOptions(**wrong)
+
+
+# ------------------------------------------------------------------------------------------ tools of a benchmark
+
+
+class Mails:
+    """Tools of a benchmark."""
+
+    offered = (Tool("send_mail", "Send a mail.", {"type": "object", "properties": {}}),)
+
+    def __init__(self):
+        self.calls = []
+
+    async def call(self, name, arguments):
+        self.calls.append((name, arguments))
+        return "" if arguments.get("to") == "nobody" else f"sent to {arguments.get('to')}"
+
+
+def with_mails(*answers, **options):
+    model = ScriptedModel(*answers)
+    world = World(model, ScriptedSandbox() if options.get("bash", True) else None)
+    world.tools = Mails()
+    return tell(BashAgentHarness(BashAgentOptions(**options)), world, "Do it."), world.tools, model
+
+
+def mail(to, call_id=""):
+    return ToolCall(call_id, "send_mail", json.dumps({"to": to}))
+
+
+def test_11_tools_of_the_benchmark_are_offered_beside_the_shell():
+    answers = says("", mail("ann"), bash("ls")), says("", mail("nobody")), says("", submit("done"))
+    told, mails, model = with_mails(*answers)
+    assert [tool.name for tool in model.offered[0]] == ["bash", "submit", "send_mail"]
+    assert mails.calls == [("send_mail", {"to": "ann"}), ("send_mail", {"to": "nobody"})]
+    assert model.results() == ["sent to ann", "ran ls\n", "it returned nothing"]
+    assert told.answers == ["done"]
+    assert "tools, of its own" in model.asked[0][0].text
+
+
+def test_11_tools_of_the_benchmark_in_place_of_the_shell():
+    broken = ToolCall("", "send_mail", "[]")
+    _, mails, model = with_mails(says("", bash("ls"), broken), says("hm"), says("", submit("done")), bash=False)
+    assert [tool.name for tool in model.offered[0]] == ["submit", "send_mail"]
+    assert "not run: there is no tool 'bash'; there are `submit` and `send_mail`" in model.results()
+    assert any("not a JSON object" in text for text in model.results())
+    assert mails.calls == []
+    assert "bash" not in model.asked[0][0].text + model.asked[-1][-1].text
+    assert not BashAgentHarness(BashAgentOptions(bash=False)).needs_sandbox
+
+
+def test_11_a_tool_with_a_name_of_ours_is_refused(monkeypatch):
+    monkeypatch.setattr(Mails, "offered", (Tool("submit", "", {}),))
+    with pytest.raises(Fault, match="has a tool `submit`"):
+        with_mails(says("", submit("x")))

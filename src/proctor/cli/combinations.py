@@ -71,6 +71,15 @@ COMBINATIONS: tuple[Combination, ...] = (
         lambda facts: f"harness `{facts.harness.name}` calls the model itself, and does not know of model.params",
         "leave `model.params` out; what the program has for it goes into `harness.params`, such as `args`",
     ),
+    Combination(
+        ("harness", "id"),
+        lambda facts: hasattr(facts.benchmark, "tools") and not getattr(facts.harness, "takes_tools", False),
+        lambda facts: (
+            f"benchmark `{facts.benchmark.name}` has tools of its own, and harness `{facts.harness.name}` "
+            "offers none to its model"
+        ),
+        "take one that does, such as `bash-agent`",
+    ),
 )
 """Later features add their rows here."""
 

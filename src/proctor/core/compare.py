@@ -10,6 +10,8 @@ from proctor.core.statistics import Interval, student_cdf, student_quantile
 
 EXACT_DIFFERENCES = 20
 """Up to so many tasks with a difference every assignment of signs is looked at: about a million of them."""
+NEAR = 1e-12
+"""Differences that are no further apart are equal: rounding makes as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,12 @@ def _test(differences: Sequence[float], *, won: int, lost: int, single: bool) ->
         return "McNemar's, exact", mcnemar(won, lost)
     if len(differing) <= EXACT_DIFFERENCES:
         return "permutation of signs, exact", sign_flips(differing)
+    if max(differences) - min(differences) <= NEAR:  # no spread to measure by; only all signs alike are as far from 0
+        return "permutation of signs, exact", mcnemar(won, lost)
     error = _standard_error(differences)
-    assert error, "more than one difference, and not all equal to 0"
+    assert error, "differences that differ"
     t = abs(_mean(differences)) / error
-    return "Student's, paired by task", 2 * (1 - student_cdf(t, len(differences) - 1))
+    return "Student's, paired by task", max(0.0, 2 * (1 - student_cdf(t, len(differences) - 1)))
 
 
 def mcnemar(won: int, lost: int) -> float:

@@ -105,6 +105,7 @@ def _reference(reference: Reference) -> Json:
         "command": reference.command,
         "folders": {place: folder.digest for place, folder in reference.folders.items()},
         "env": without_secrets(reference.env),
+        "calls": [dict(call) for call in reference.calls],
     }
     return {"answer": reference.answer, "script": reference.script} | {name: one for name, one in more.items() if one}
 

@@ -6,18 +6,13 @@ whenever it is made, and what an answer breaks is gone with the fork.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import json
 import math
-import os
 import random
-import resource
-import select
-import signal
-import sys
 
+from proctor.data._forks import serve
 from proctor.data._reasoning_gym_guard import limit, load
 
 TYPE_CHECKING = False
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 
 SIZE = 1_000
 """The size that every dataset is made with, as all tasks of some depend on it."""
-MAKE_SECONDS = 600
 UNANSWERED = {
     "graph_color": "possible_answer",
     "propositional_logic": "example_answer",
@@ -100,71 +94,5 @@ class Tasks:
         return {**told, "state": "unreadable" if own == 1.0 else "raised", "why": why}
 
 
-def in_fork(tasks: Tasks, asked: dict[str, Any]) -> bytes:
-    """Return the line that a fork answers, or that says how it ended. Ends this process where nobody listens now."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _be_the_fork(tasks, asked, writing)
-    os.close(writing)
-    poll = select.poll()
-    poll.register(reading, select.POLLIN)
-    poll.register(0, 0)  # the other end is gone
-    said = bytearray()
-    while True:
-        ready = dict(poll.poll())
-        if 0 in ready:
-            os.kill(child, signal.SIGKILL)
-            os._exit(0)
-        part = os.read(reading, 1 << 16)
-        if not part:
-            break
-        said += part
-    os.close(reading)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status == 0:
-        return bytes(said)
-    state = "time" if status in (-signal.SIGXCPU, -signal.SIGKILL) else "ended"
-    return json.dumps({"state": state, "why": f"the process of the check ended with status {status}"}).encode()
-
-
-def _be_the_fork(tasks: Tasks, asked: dict[str, Any], writing: int) -> None:
-    status = 1
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (MAKE_SECONDS, MAKE_SECONDS + 1))
-        try:
-            answer = tasks.answer(asked)
-        except Exception as error:  # of a generator
-            answer = {"state": "raised", "why": f"{type(error).__name__}: {error}"}
-        line = json.dumps(answer).encode()
-        while line:
-            line = line[os.write(writing, line) :]
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def main() -> None:
-    """Answer until standard input is at its end."""
-    sys.dont_write_bytecode = True
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # generators print
-    try:
-        tasks = Tasks(load())
-    except Exception as error:  # whatever is wrong with the package
-        broken = {"state": "broken", "why": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(broken).encode() + b"\n")
-        return
-    for line in iter(sys.stdin.buffer.readline, b""):
-        asked = json.loads(line)
-        at_once = tasks.prepare(asked)
-        gc.freeze()  # a fork that collects garbage would copy all that is loaded
-        answers.write((in_fork(tasks, asked) if at_once is None else json.dumps(at_once).encode()) + b"\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda: Tasks(load()))

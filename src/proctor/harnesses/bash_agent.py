@@ -7,10 +7,12 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from proctor.errors import Fault
+from proctor.harnesses.bash_prompts import CUT_OFF, SYSTEM, listed, system_prompt, use_a_tool
 from proctor.harnesses.bash_tool import (
     SUBMIT,
     BashTool,
     Mistake,
+    call_of_benchmark,
     quoted,
     sound,
     sound_call,
@@ -30,29 +32,6 @@ from proctor.plugins.api import (
     collected,
 )
 
-SYSTEM = """\
-You solve a task on a Linux machine, by yourself, with two tools: `bash` runs a command and shows you what it printed; \
-`submit` hands in your answer and ends the task.
-
-- Nobody else takes part. Nobody answers questions or confirms anything: decide yourself, and go on until it is done.
-- Say briefly what you are going to do and why, then call a tool. Several calls in one message are run in order.
-- Every command runs in a new shell in the work directory. Files stay; a `cd` or a variable does not: write \
-`cd DIR && COMMAND`, or a script.
-- Commands get no input and have no terminal. Use options such as `-y`, and no editors or pagers. Write a file with \
-`cat > FILE <<'EOF'`.
-- Look at long files and outputs in parts (`grep -n`, `sed -n 1,100p`, `head`). Start what has to go on running in the \
-background, with its output in a file.
-- Look before you change something. When something fails, find out why before you try again.
-- Before you hand in, check what you did as far as it can be checked: run it, test it, read it again.
-
-What you submit is taken as it is, without a look at what you said before. Where the task asks for an answer or for \
-code, submit all of it, in the form that is asked for."""
-
-USE_A_TOOL = """\
-That message called no tool. Go on with `bash`, or hand in your answer with `submit`. If you cannot call tools, repeat \
-your final answer in full, and nothing else: your next message is taken as the answer."""
-CUT_OFF = "Your message was cut off at its limit of tokens, before it called a tool. Be much briefer.\n\n"
-
 CALLS_AT_MOST = 20
 """Calls of one message that are run; a message with thousands of them is no plan."""
 MISTAKES_AT_MOST = 5
@@ -67,6 +46,8 @@ class BashAgentOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    bash: bool = True
+    """Whether there is a shell, in a sandbox; without it the model has the tools of the benchmark only."""
     system: str = SYSTEM
     """The system prompt; "" is none."""
     instructions: str = ""
@@ -95,10 +76,12 @@ class BashAgentHarness:
     isolated_attempts = True
     needs_model = True
     needs_sandbox = True
+    takes_tools = True
     options: type[BaseModel] = BashAgentOptions
 
     def __init__(self, options: BashAgentOptions) -> None:
         self._options = options
+        self.needs_sandbox = options.bash
 
     async def start(self, ctx: AttemptContext) -> BashAgentSession:
         """Begin a conversation; calls nothing yet."""
@@ -111,14 +94,20 @@ class BashAgentSession:
     def __init__(self, ctx: AttemptContext, options: BashAgentOptions) -> None:
         self._ctx = ctx
         self._options = options
-        self._bash = BashTool(
-            ctx.sandbox,
-            ctx.progress,
-            timeout_seconds=options.command_timeout_seconds,
-            longest_timeout_seconds=options.longest_command_timeout_seconds,
-            output_limit_bytes=options.output_limit_bytes,
-        )
-        self._tools = (self._bash.tool, SUBMIT)
+        self._bash: BashTool | None = None
+        if options.bash:
+            self._bash = BashTool(
+                ctx.sandbox,
+                ctx.progress,
+                timeout_seconds=options.command_timeout_seconds,
+                longest_timeout_seconds=options.longest_command_timeout_seconds,
+                output_limit_bytes=options.output_limit_bytes,
+            )
+        own = (SUBMIT,) if self._bash is None else (self._bash.tool, SUBMIT)
+        self._more = frozenset(tool.name for tool in ctx.tools.offered)
+        if taken := [tool.name for tool in own if tool.name in self._more]:
+            raise Fault("task.setup_failed", f"the benchmark has a tool `{taken[0]}`, and so has `bash-agent`")
+        self._tools = (*own, *ctx.tools.offered)
         self._messages: list[ChatMessage] = []
         self._trajectory = Trajectory(
             session=ctx.attempt, agent=BashAgentHarness.name, version=BashAgentHarness.version, model=ctx.model.spec.id
@@ -127,8 +116,8 @@ class BashAgentSession:
         self._ids: set[str] = set()
         self._tokens_unknown = False
         self._answer: str | None = None
-        if options.system:
-            self._say("system", options.system)
+        if system := system_prompt(options.system, bash=options.bash, more=bool(self._more)):
+            self._say("system", system)
 
     async def send(self, message: Message) -> Turn:
         """Let the model work until it submits, stops calling tools, or reaches a limit (`harness.limit`).
@@ -167,7 +156,9 @@ class BashAgentSession:
             if said is not None:
                 return Turn(completion.text or said, steps=steps)
             said = completion.text
-            self._say("user", (CUT_OFF if completion.stop_reason == "length" else "") + USE_A_TOOL)
+            self._say(
+                "user", f"{CUT_OFF if completion.stop_reason == 'length' else ''}{use_a_tool(bash=self._options.bash)}"
+            )
         self._ctx.issue("harness.limit", limit)
         return Turn(said, steps=steps)
 
@@ -231,8 +222,11 @@ class BashAgentSession:
         if call.name == SUBMIT.name:
             self._answer = submitted(call)
             return "submitted"
-        if call.name != "bash":
-            raise Mistake(f"there is no tool {quoted(call.name)}; there are `bash` and `submit`")
+        if call.name in self._more:
+            return await call_of_benchmark(self._ctx.tools, call)
+        if self._bash is None or call.name != self._bash.tool.name:
+            names = listed([tool.name for tool in self._tools])
+            raise Mistake(f"there is no tool {quoted(call.name)}; there are {names}")
         return await self._bash.run(call)
 
     def _named(self, call: ToolCall) -> ToolCall:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from proctor.model.bounds import mark, shortened
-from proctor.plugins.api import ExecResult, Sandbox, Tool, ToolCall, arguments_of
+from proctor.plugins.api import ExecResult, Sandbox, Tool, ToolCall, Tools, arguments_of
 
 COMMAND_BYTES = 100_000
 """Of one command: the kernel takes no argument of more than 128 KiB."""
@@ -107,6 +107,12 @@ class BashTool:
 def submitted(call: ToolCall) -> str:
     """Return the answer that a call of `submit` hands in; raises `Mistake`."""
     return _text_argument(_parsed(call), "answer")
+
+
+async def call_of_benchmark(tools: Tools, call: ToolCall) -> str:
+    """Call a tool of the benchmark and return what the model is shown. Raises `Mistake`, and `Fault`."""
+    shown = await tools.call(call.name, _parsed(call))
+    return shown if shown.strip() else "it returned nothing"  # some endpoints refuse a blank result
 
 
 def _parsed(call: ToolCall) -> dict[str, Any]:

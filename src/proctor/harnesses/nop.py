@@ -21,6 +21,7 @@ class NopHarness:
     isolated_attempts = True
     needs_model = False
     needs_sandbox = False
+    takes_tools = True
     options: type[BaseModel] = NopOptions
 
     def __init__(self, options: NopOptions) -> None:

@@ -24,13 +24,14 @@ class OracleOptions(BaseModel):
 
 
 class OracleHarness:
-    """Answers with the reference answer, after running the reference script in the sandbox if there is one."""
+    """Answers with the reference answer, after the reference script and the reference calls, if there are any."""
 
     name = "oracle"
     version = "1"
     isolated_attempts = True
     needs_model = False
     needs_sandbox = False
+    takes_tools = True
     options: type[BaseModel] = OracleOptions
 
     def __init__(self, options: OracleOptions) -> None:
@@ -39,7 +40,7 @@ class OracleHarness:
     async def start(self, ctx: AttemptContext) -> OracleSession:
         """Look for the reference solution; raises `Fault` (task.setup_failed) where there is none."""
         reference = ctx.task.reference
-        if reference is None or (reference.answer, reference.script, reference.command) == (None, None, None):
+        if reference is None or reference == Reference(folders=reference.folders, env=reference.env):
             raise Fault("task.setup_failed", f"task {ctx.task.id} has no reference solution")
         return OracleSession(ctx, reference)
 
@@ -53,7 +54,7 @@ class OracleSession:
         self._files: dict[str, bytes] = {}
 
     async def send(self, message: Message) -> Turn:
-        """Run the script, if there is one, and return the answer, if there is one."""
+        """Run the script and the calls, if there are any, and return the answer, if there is one."""
         reference = self._reference
         if reference.script is not None or reference.command is not None:
             sandbox = self._ctx.sandbox
@@ -66,6 +67,8 @@ class OracleSession:
             if reference.command is not None:
                 results.append(await sandbox.exec(reference.command, env=env))
             self._note(results)
+        for call in reference.calls:
+            await self._ctx.tools.call(call["name"], call["arguments"])
         return Turn(answer=reference.answer)
 
     def _note(self, results: Sequence[ExecResult]) -> None:

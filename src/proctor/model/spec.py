@@ -59,10 +59,11 @@ def _no_code() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The task author's solution, for `oracle` only: an answer, or a script or command to run in the sandbox.
+    """The task author's solution, for `oracle` only: an answer, a script or command to run in the sandbox, or calls.
 
     `folders` are put into the sandbox first, each at the absolute path that is its key. `env` is for script and
-    command; a value `${NAME}` or `${NAME:-default}` stands for a variable of this machine.
+    command; a value `${NAME}` or `${NAME:-default}` stands for a variable of this machine. `calls`
+    are of the benchmark's tools, each `{"name", "arguments"}`.
     """
 
     answer: str | None = None
@@ -70,6 +71,7 @@ class Reference:
     command: str | None = None
     folders: Mapping[str, Folder] = field(default_factory=_no_folders)
     env: Mapping[str, str] = field(default_factory=_no_code)
+    calls: tuple[Mapping[str, Json], ...] = ()
 
 
 def _no_files() -> dict[str, bytes]:

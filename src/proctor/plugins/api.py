@@ -28,6 +28,7 @@ from proctor.plugins.sandboxes import (
     Sandbox,
 )
 from proctor.plugins.sessions import Collected, Message, Session, Turn
+from proctor.plugins.tools import NO_TOOLS, TOOL_CALLS, BringsTools, Tools
 
 if TYPE_CHECKING:
     import logging
@@ -79,6 +80,11 @@ class AttemptContext(Protocol):
         """What model calls of the agent used so far in this try, as far as it was reported with `usage`."""
         ...
 
+    @property
+    def tools(self) -> Tools:
+        """The tools of the benchmark; there are none to offer where it brings none."""
+        ...
+
     async def backoff(self, seconds: float, code: str) -> None:
         """Wait because of something that refused for now (an issue code), holding no global permit and no model permit.
 
@@ -104,7 +110,8 @@ class Harness(Protocol):
     """The program that drives a model to solve a task.
 
     One whose sessions cannot take a second turn has an attribute `turns` as well: how many they take. One whose program
-    calls the model from inside of the sandbox has `calls_model_inside`, which is True.
+    calls the model from inside of the sandbox has `calls_model_inside`, which is True. One that offers its model the
+    tools of a benchmark (`ctx.tools`) has `takes_tools`, which is True.
     """
 
     name: str
@@ -230,9 +237,9 @@ class Grader(Protocol):
 
 
 __all__ = [
-    "API_VERSION", "A_CALL", "MEBIBYTE", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "AgentSandbox", "AttemptContext",
-    "Benchmark", "Capabilities", "ChatMessage", "Collected", "Completion", "Drives", "ExecLimits", "ExecResult",
-    "GradeContext", "Grader", "Harness", "LeftOut", "Message", "Model", "OnOutput", "OpenModel", "Provider",
-    "Sandbox", "Say", "Session", "StartSession", "Tool", "ToolCall", "Trajectory", "Turn", "arguments_of", "ask",
-    "collected",
+    "API_VERSION", "A_CALL", "MEBIBYTE", "NO_TOOLS", "NO_USAGE", "OUTPUT_LIMIT_BYTES", "TOOL_CALLS", "AgentSandbox",
+    "AttemptContext", "Benchmark", "BringsTools", "Capabilities", "ChatMessage", "Collected", "Completion", "Drives",
+    "ExecLimits", "ExecResult", "GradeContext", "Grader", "Harness", "LeftOut", "Message", "Model", "OnOutput",
+    "OpenModel", "Provider", "Sandbox", "Say", "Session", "StartSession", "Tool", "ToolCall", "Tools", "Trajectory",
+    "Turn", "arguments_of", "ask", "collected",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from proctor.errors import Fault
 from proctor.model.attempt import Usage
 from proctor.model.codes import code_row
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import AgentSandbox, ChatMessage, Completion, Model, Sandbox, Tool
+from proctor.plugins.api import NO_TOOLS, AgentSandbox, ChatMessage, Completion, Model, Sandbox, Tool, Tools
 from proctor.runtime.backoff import Backoff, retry_after_seconds
 from proctor.runtime.calls import noted_call
 from proctor.runtime.clock import Clock
@@ -122,6 +122,7 @@ class TryContext:
         self.task = task
         self.attempt = attempt
         self.flags = flags
+        self.tools: Tools = NO_TOOLS
         self._spec = None if model is None else model.spec
         self._model = None if model is None else PatientModel(model, patience, self._priced)
         self._patience = patience

@@ -6,11 +6,12 @@ from typing import Any
 
 from proctor.errors import Fault, boundary
 from proctor.model.attempt import Phase
-from proctor.plugins.api import Collected, Message, Session, Turn
+from proctor.plugins.api import Collected, Message, Session, StartSession, Turn
 from proctor.runtime.contexts import TryContext
 from proctor.runtime.job import TryJob
 from proctor.runtime.made import session_of
 from proctor.runtime.notes import Notes
+from proctor.runtime.recorded_tools import RecordedTools, RecordingSession
 
 
 async def started_session(job: TryJob, context: TryContext, notes: Notes) -> Session:
@@ -23,6 +24,16 @@ async def started_session(job: TryJob, context: TryContext, notes: Notes) -> Ses
         turns: Any = getattr(job.harness, "turns", None)
         return session if turns is None else CountedTurns(session, turns, job.harness.name)
 
+    tools: Any = getattr(job.benchmark, "tools", None)
+    if tools is None:
+        return await _begun(job, context, start)
+    with boundary(Phase.SETUP):
+        context.tools = recorded = RecordedTools(await tools(context), context, notes)
+    return RecordingSession(await _begun(job, context, start), recorded)
+
+
+async def _begun(job: TryJob, context: TryContext, start: StartSession) -> Session:
+    """Return the session of the harness, or that of a benchmark whose tasks are programs."""
     drive: Any = getattr(job.benchmark, "drive", None)
     if drive is None:
         return await start()

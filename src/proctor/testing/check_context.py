@@ -17,7 +17,18 @@ from proctor.errors import Fault
 from proctor.model.attempt import NO_USAGE, Usage, issue_of
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Json, Task
-from proctor.plugins.api import AgentSandbox, ChatMessage, Completion, ExecResult, Model, Provider, Sandbox, Tool
+from proctor.plugins.api import (
+    NO_TOOLS,
+    AgentSandbox,
+    ChatMessage,
+    Completion,
+    ExecResult,
+    Model,
+    Provider,
+    Sandbox,
+    Tool,
+    Tools,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -108,6 +119,7 @@ class HarnessWorld:
         self.issues: list[str] = []
         self.watched = model
         self.box = box
+        self.tools: Tools = NO_TOOLS
 
     @property
     def model(self) -> Model:

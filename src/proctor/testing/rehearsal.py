@@ -24,7 +24,7 @@ from proctor.graders.checks import grade_of
 from proctor.model.attempt import NO_USAGE, Grade, InvalidGrade, Usage
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Component, Json, Task
-from proctor.plugins.api import AgentSandbox, Collected, Message, Model, Sandbox, Turn
+from proctor.plugins.api import NO_TOOLS, AgentSandbox, Collected, Message, Model, Sandbox, Tools, Turn
 from proctor.providers.local import LocalProvider
 from proctor.runtime.agent_box import AgentBox
 
@@ -109,6 +109,7 @@ class _Stage:
         self.log = logging.getLogger("proctor.rehearsal")
         self.used = NO_USAGE
         self.sent: list[str] = []
+        self.tools: Tools = NO_TOOLS
         self._agent = agent
         self._sandbox = sandbox
         self._seen = None if sandbox is None else AgentBox(sandbox, str(sandbox.id)).seen
