@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from proctor.cli.resolve import Resolved
@@ -13,7 +14,9 @@ from proctor.errors import UsageError
 from proctor.harnesses.command_endpoint import endpoint_of
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Task
-from proctor.providers.egress.rules import Policy, Target, parse_host
+
+if TYPE_CHECKING:
+    from proctor.providers.egress.rules import Target
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CONTAINERS = ("docker",)
@@ -45,6 +48,8 @@ def refuse_out_of_reach(one: Resolved, tasks: Sequence[Task]) -> None:
 
 
 def _target(address: str) -> Target:
+    from proctor.providers.egress.rules import Target, parse_host  # noqa: PLC0415 - only such harnesses need it
+
     parts = urlsplit(address)
     host = parts.hostname or ""
     port = parts.port or (80 if parts.scheme == "http" else 443)
@@ -53,6 +58,8 @@ def _target(address: str) -> Target:
 
 def _why_not(environment: EnvironmentSpec, provider: str, target: Target) -> str | None:
     if environment.network.mode != "full":
+        from proctor.providers.egress.rules import Policy  # noqa: PLC0415 - likewise
+
         return Policy(environment.network).refusal(target)
     if provider in IN_CONTAINERS and str(target.host) in LOOPBACK:
         return f"{target} is the container itself there, not this machine, while its network is `full`"

@@ -195,6 +195,7 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Reference, "command"): replaced(TASK, reference=Reference("42", "echo 42", command="true")),
     (Reference, "folders"): replaced(TASK, reference=Reference("42", "echo 42", folders={"/s": Folder("/s", "1")})),
     (Reference, "env"): replaced(TASK, reference=Reference("42", "echo 42", env={"A": "1"})),
+    (Reference, "calls"): replaced(TASK, reference=Reference("42", "echo 42", calls=({"name": "a", "arguments": {}},))),
     **{
         (TimeLimits, field.name): replaced(EXPERIMENT, limits=replaced(TimeLimits(), **{field.name: 7.0}))
         for field in dataclasses.fields(TimeLimits)

@@ -61,3 +61,9 @@ def test_whatever_a_label_holds_is_text(label):
     root = drawn(Point(label, 0.5, 0.1, 0.9, 1.0))
     assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {"svg", "title", "desc", "line", "text", "g", "circle"}
     assert not any(name.startswith("on") or name == "style" for one in root.iter() for name in one.attrib)
+
+
+@pytest.mark.parametrize("cost", [5e-324, 1e-300, 1e-13, 1e-10])
+def test_a_cost_of_next_to_nothing_is_drawn_as_well(cost: float) -> None:
+    points = [Point(name, 0.5, None, None, cost) for name in "ab"]
+    assert score_against_cost(points, title="t").count("<circle") == 2

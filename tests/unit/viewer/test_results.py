@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,42 @@ def test_a_run_in_the_place_of_another_is_not_taken_for_it(tmp_path: Path, same_
     page = shown(results)
     assert "second" in page.text
     assert "first" not in page.text
+
+
+def test_a_longer_run_in_the_same_file_is_not_taken_for_it(tmp_path: Path) -> None:
+    layout = make_run(tmp_path, [started(), *good_try(A, "first", START), sealed(A, "first", START + 10)], RUN)
+    results = Results(tmp_path)
+    assert "first" in shown(results).text
+    size = layout.journal.stat().st_size
+    later = [
+        (event, at + 3600) for event, at in (started(), *good_try(B, "second", START), *good_try(B, "second", START))
+    ]
+    other = make_run(tmp_path / "other", later, RUN)
+    layout.journal.write_bytes(other.journal.read_bytes())
+    assert layout.journal.stat().st_size > size
+    page = shown(results)
+    assert "second" in page.text
+    assert "first" not in page.text
+
+
+@pytest.mark.parametrize("name", ["summary.json", "progress.json", "plan.json"])
+def test_a_pipe_is_not_read(tmp_path: Path, name: str) -> None:
+    layout = make_run(tmp_path, [started(), *good_try(A, "first", START), sealed(A, "first", START + 10)], RUN)
+    pipe = layout.directory / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    text = json.dumps({"format": 1, "experiment": "out of the pipe", "headline": "out of the pipe"})
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()  # waits for a reader
+    try:
+        page = shown(Results(tmp_path))
+        assert writer.is_alive()
+    finally:
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writer.join()
+        os.close(reader)
+    assert "first" in page.text
+    assert "out of the pipe" not in page.text
 
 
 def test_a_run_that_was_removed_is_not_found(tmp_path: Path) -> None:
