@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proctor.core.statistics import Interval, student_cdf, student_quantile
+from proctor.core.statistics import NEAR, Interval, student_cdf, student_quantile
 
 EXACT_DIFFERENCES = 20
 """Up to so many tasks with a difference every assignment of signs is looked at: about a million of them."""
-NEAR = 1e-12
-"""Differences that are no further apart are equal: rounding makes as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def paired(first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[f
     count, difference = len(tasks), _mean(differences)
     error = _standard_error(differences)
     interval: Interval | None = None
-    if error:
+    if error and error > NEAR:
         reach = student_quantile(count - 1) * error
         interval = Interval(max(-1.0, difference - reach), min(1.0, difference + reach))
     won = tuple(task for task, (before, after) in means.items() if after > before)

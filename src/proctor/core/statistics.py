@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 NORMAL_QUANTILE = 1.959963984540054
 """What a normal variable stays below with a probability of 0.975: every interval here is of 95 %."""
+NEAR = 1e-12
+"""Numbers that are no further apart are equal: rounding makes as much."""
 
 
 class Interval(NamedTuple):
@@ -104,7 +106,7 @@ def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
         len({count for *_, count in kinds}) == 1 or len({low for low, *_ in kinds}) == 1
     ):
         interval = wilson(round(mean * clusters), clusters)
-    elif error:
+    elif error and error > NEAR:
         reach = student_quantile(clusters - 1) * error
         interval = Interval(max(0.0, mean - reach), min(1.0, mean + reach))
     return Estimate(mean, samples, clusters, error, interval)

@@ -15,6 +15,8 @@ from proctor.report.wording import money, printable
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 20, 48
 LABEL_CHARACTERS = 40
+LEAST = 1e-9
+"""What is less is nothing on an axis: its ticks would all be 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Point:
 
 def ticks(highest: float, most: int = 6) -> list[float]:
     """Return round numbers from 0 to `highest` or just above, in at most so many steps."""
-    if not highest > 0 or not math.isfinite(highest):
+    if not highest > LEAST or not math.isfinite(highest):
         return [0.0, 1.0]
     power = 10.0 ** math.floor(math.log10(highest / most))
     step = next(power * factor for factor in (1, 2, 5, 10, 20) if power * factor * most >= highest * (1 - 1e-9))

@@ -43,7 +43,7 @@ class SlotPlan:
 def read_slot(path: Path, task: str, ordinal: int) -> tuple[SlotPlan | None, Mapping[str, Any]]:
     """Return a slot of the plan.json at `path`, and the experiment; None and nothing where they cannot be read."""
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
             return None, {}
         plan = msgspec.json.decode(path.read_bytes(), type=_Rows)
     except (OSError, ValueError, RecursionError):  # the page is about the attempt, and says that the plan is missing

@@ -114,7 +114,7 @@ def _state(layout: RunLayout, summary: Mapping[str, Any], progress: Mapping[str,
 
 def _experiment(layout: RunLayout) -> Mapping[str, Any]:
     try:
-        return read_experiment(layout.plan)
+        return read_experiment(layout.plan) if layout.plan.is_file() else {}
     except ProctorError:
         return {}
 
@@ -122,7 +122,7 @@ def _experiment(layout: RunLayout) -> Mapping[str, Any]:
 def read_object(path: Path) -> Mapping[str, Any]:
     """Return the JSON object in a file of ours; an empty one where there is none that can be read."""
     try:
-        if os.stat(path).st_size > SMALL_FILE_BYTES:
+        if not path.is_file() or os.stat(path).st_size > SMALL_FILE_BYTES:  # a pipe would be waited for, for ever
             return {}
         return _object(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError):

@@ -76,6 +76,8 @@ def layout_of(run_dir: Path) -> RunLayout:
 
 def plan_of(layout: RunLayout) -> tuple[PlanFile | None, str | None]:
     """Return the plan of a run, or None and why it cannot be read."""
+    if layout.plan.exists() and not layout.plan.is_file():  # a pipe would be waited for, for ever
+        return None, f"the plan `{layout.plan}` is not a regular file"
     try:
         return read_plan(layout.plan), None
     except StoreError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proctor.core.compare import paired
+from proctor.core.statistics import mean_of
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,13 @@ def test_M4_differences_that_only_rounding_sets_apart_are_equal():
     found = paired({task: [pair[0]] for task, pair in pairs.items()}, {task: [pair[1]] for task, pair in pairs.items()})
     assert found is not None
     assert found.p_value == pytest.approx(2 / 2**30)
+    assert found.interval is None
+
+
+def test_M2_rounding_makes_no_interval_of_scores_that_are_all_the_same():
+    found = mean_of([[0.7]] * 3)
+    assert found is not None
+    assert found.interval is None
 
 
 @pytest.mark.parametrize(("tasks", "small"), [(21, 0.17), (27, 0.24), (33, 0.11), (39, 0.23)])
