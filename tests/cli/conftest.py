@@ -22,7 +22,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(SUPPORT), str(Path(proctor_package.__file__).parent.parent)]))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PROCTOR_PROVIDER", "local")
     monkeypatch.syspath_prepend(str(SUPPORT))
 

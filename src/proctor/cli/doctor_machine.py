@@ -23,7 +23,10 @@ LITTLE_SPACE_BYTES = 2 * 1024**3
 FEW_FILES = 1024
 """As many open files, or fewer, is worth a warning."""
 
-KNOWN_VARIABLES = {"OPENAI_API_KEY": "models behind an endpoint (`openai/...`)"}
+KNOWN_VARIABLES = {
+    "OPENAI_API_KEY": "models behind an endpoint (`openai/...`)",
+    "ANTHROPIC_API_KEY": "models of Anthropic (`anthropic/...`)",
+}
 """Variables that proctor itself reads a credential from, and for what."""
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
