@@ -150,6 +150,6 @@ def test_the_commands_of_the_page_work(proctor: Callable[..., Ended], tmp_path: 
 
 def test_the_parameters_of_bash_agent_are_those_of_the_page() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ", PAGE.read_text().partition("| parameter |")[2], re.M)
-    said = {"none": None, "false": False, '`""`': ""}
+    said = {"none": None, "false": False, "true": True, '`""`': ""}
     fields = {name: field.default for name, field in BashAgentOptions.model_fields.items() if name != "system"}
     assert {name: said[value] if value in said else float(value) for name, value in rows[: len(fields)]} == fields
