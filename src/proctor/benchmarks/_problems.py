@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from proctor.data.rows import Row, RowError
+from proctor.data.rows import Row, RowError, Rows
 from proctor.errors import UsageError
+from proctor.model.spec import Task
 
 SHOWN = 5
+
+
+def tasks_of(rows: Rows, make: Callable[[Row], Task]) -> list[Task]:
+    """Return the task that `make` makes of each row, in their order.
+
+    Raises `UsageError`, which lists the rows of which it raised `RowError`, and those with the id of another.
+    """
+    problems = RowProblems()
+    tasks: list[Task] = []
+    for row in rows.rows:
+        with problems.gather(row):
+            task = make(row)
+            problems.claim(task.id, row)
+            tasks.append(task)
+    problems.raise_any()
+    return tasks
 
 
 class RowProblems:

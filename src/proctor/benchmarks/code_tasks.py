@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from proctor.benchmarks._problems import RowProblems
+from proctor.benchmarks._problems import tasks_of
 from proctor.benchmarks.humaneval import PROMPT as COMPLETE
 from proctor.benchmarks.humaneval import TAGS
 from proctor.data.row_files import find_files, read_rows
@@ -66,18 +66,13 @@ class CodeTasks:
 
     async def tasks(self) -> Iterable[Task]:
         """Return the tasks in the order of the rows. Raises `UsageError`, which lists what is wrong with rows."""
-        problems = RowProblems()
-        tasks: list[Task] = []
-        for row in self._rows.rows:
-            with problems.gather(row):
-                task = self._with_assertions(row) if "test_list" in row.values else self._with_check(row)
-                problems.claim(task.id, row)
-                tasks.append(task)
-        problems.raise_any()
-        return tasks
+        return tasks_of(self._rows, self._task)
 
     async def setup(self, ctx: AttemptContext) -> None:
         """Put nothing into the sandbox: the prompt is all that an agent needs."""
+
+    def _task(self, row: Row) -> Task:
+        return self._with_assertions(row) if "test_list" in row.values else self._with_check(row)
 
     def _with_check(self, row: Row) -> Task:
         prompt, entry_point = row.text("prompt"), row.text("entry_point").strip()

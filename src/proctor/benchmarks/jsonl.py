@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from proctor.benchmarks._problems import RowProblems
+from proctor.benchmarks._problems import tasks_of
 from proctor.data.row_files import find_files, read_rows
 from proctor.data.rows import Row, RowError, Rows
 from proctor.data.templates import fill, places_in
@@ -106,15 +106,7 @@ class Jsonl:
 
     async def tasks(self) -> Iterable[Task]:
         """Return the tasks in the order of the rows. Raises `UsageError`, which lists what is wrong with rows."""
-        problems = RowProblems()
-        tasks: list[Task] = []
-        for row in self._rows.rows:
-            with problems.gather(row):
-                task = self._task(row)
-                problems.claim(task.id, row)
-                tasks.append(task)
-        problems.raise_any()
-        return tasks
+        return tasks_of(self._rows, self._task)
 
     async def setup(self, ctx: AttemptContext) -> None:
         """Put nothing into the sandbox: the prompt is all that an agent needs."""

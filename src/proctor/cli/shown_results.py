@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from proctor.cli.attempt_page import journals_below
-from proctor.cli.results_place import results_and_record, run_directory
+from proctor.cli.named_run import named_run
+from proctor.cli.results_place import results_and_record
 from proctor.errors import UsageError
 from proctor.viewer.results import JOURNAL, Results, is_text
 from proctor.viewer.run_read import layout_of
@@ -27,16 +27,12 @@ def results_to_show(runs: Sequence[str], results_dir: str | None) -> Results:
         if not (root / JOURNAL).is_file():
             return Results(root)
         runs = (str(root),)
-    found = [layout_of(run_directory(each, (root,), _runs_below) or Path(each)).directory for each in runs]
+    found = [layout_of(named_run(each, str(root))).directory for each in runs]
     above = _above(found, root.resolve())
     for directory in found:
         if not is_text(str(directory.relative_to(above))):
             raise UsageError(f"`{directory}` has a name that is no UTF-8", hint="rename it: no address can have it")
     return Results(above, tuple(dict.fromkeys(found)))
-
-
-def _runs_below(root: Path) -> Iterator[Path]:
-    return (journal.parent for journal in journals_below(root))
 
 
 def _above(directories: Sequence[Path], root: Path) -> Path:

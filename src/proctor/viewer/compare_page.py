@@ -9,9 +9,10 @@ from markupsafe import Markup
 
 from proctor.report.compare import Side, Versus, all_versus, side_data
 from proctor.report.compare_text import letters
-from proctor.report.plot import Point, score_against_cost
+from proctor.report.plot import Point
 from proctor.viewer.page import Asked, NotFound, Page
 from proctor.viewer.results import Results
+from proctor.viewer.runs_page import drawn
 from proctor.viewer.scatter import scatter
 from proctor.viewer.sides import side_of_run
 
@@ -110,7 +111,4 @@ def _plot(sides: Sequence[Side], names: Sequence[str], runs: Sequence[str], aske
         for side, name, run in zip(sides, names, runs, strict=True)
         if side.metrics.score is not None
     ]
-    if len(points) < 2:
-        return None
-    title = asked.say("score against cost, with 95% intervals")
-    return Markup(score_against_cost(points, title=title, no_cost=asked.say("cost unknown")))  # noqa: S704 - as above
+    return drawn(points, asked)

@@ -50,7 +50,11 @@ def _column(name: str, sort: str, given: Mapping[str, str]) -> tuple[str, str, M
 
 def plot_of(entries: Sequence[RunEntry], asked: Asked) -> Markup | None:
     """Return the plot of score against cost of runs that have a score; None where there is none, or only one."""
-    points = [point for one in entries if (point := _point(one, asked)) is not None]
+    return drawn([point for one in entries if (point := _point(one, asked)) is not None], asked)
+
+
+def drawn(points: Sequence[Point], asked: Asked) -> Markup | None:
+    """Return the plot of score against cost of some runs; None of fewer than two."""
     if len(points) < 2:
         return None
     title = asked.say("score against cost, with 95% intervals")

@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import rich_click as click
 
-from proctor.cli.attempt_page import journals_below
 from proctor.cli.command import Command
+from proctor.cli.named_run import named_run
 from proctor.cli.output import say
-from proctor.cli.results_place import results_and_record, run_directory
 from proctor.errors import UsageError
 from proctor.report.compare import Side, all_versus, side_data, versus_data
 from proctor.report.compare_text import compare_lines, compare_markdown
@@ -49,7 +46,7 @@ def command(
         raise UsageError("a comparison takes two runs or more", hint="write `proctor compare RUN RUN`")
     if as_json and as_markdown:
         raise UsageError("--json and --md are two ways to print one thing", hint="give one of them")
-    directories = [run_directory(each, _roots(results_dir), _runs_below) or Path(each) for each in runs]
+    directories = [named_run(each, results_dir) for each in runs]
     if len({directory.resolve() for directory in directories}) < len(directories):
         raise UsageError("a run is named twice", hint="name each run once: a run does not differ from itself")
     sides: list[Side] = []
@@ -69,11 +66,3 @@ def command(
     else:
         say("\n".join(compare_lines(sides, found)))
     return 0
-
-
-def _roots(results_dir: str | None) -> Iterator[Path]:
-    yield results_and_record(results_dir)[0]
-
-
-def _runs_below(root: Path) -> Iterator[Path]:
-    return (journal.parent for journal in journals_below(root))

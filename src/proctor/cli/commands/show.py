@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
 
-from proctor.cli.attempt_page import journals_below, show_attempt
+from proctor.cli.attempt_page import show_attempt
 from proctor.cli.command import Command
+from proctor.cli.named_run import named_run
 from proctor.cli.output import say
-from proctor.cli.results_place import results_and_record, run_directory
+from proctor.cli.results_place import results_and_record
 from proctor.cli.run_state import state_of_unended
 from proctor.errors import UsageError
 from proctor.report.kept import were_kept_lines
@@ -38,20 +39,11 @@ def command(what: tuple[str, ...], results_dir: str | None, as_json: bool) -> in
     runs = [each for each in what if not each.startswith("@")]
     if len(attempts) > 1 or len(runs) > 1 or not what:
         raise UsageError("one run, or one attempt, can be shown", hint="write `proctor show RUN` or `@ATTEMPT`")
-    run_dirs = [run_directory(each, _roots(results_dir), _runs_below) or Path(each) for each in runs]
+    run_dirs = [named_run(each, results_dir) for each in runs]
     if attempts:
         place = run_dirs[0] if run_dirs else results_and_record(results_dir)[0]
         return show_attempt(attempts[0], place, as_json=as_json)
     return _show_run(run_dirs[0], as_json=as_json)
-
-
-def _roots(results_dir: str | None) -> Iterator[Path]:
-    """Yield where runs are looked for; what the project says of it is read no sooner than that is asked for."""
-    yield results_and_record(results_dir)[0]
-
-
-def _runs_below(root: Path) -> Iterator[Path]:
-    return (journal.parent for journal in journals_below(root))
 
 
 def _show_run(run_dir: Path, *, as_json: bool) -> int:
