@@ -7,16 +7,16 @@ import gc
 import json
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from spawners import HANG_SECONDS, fresh, wait_for_end  # noqa: F401 - `fresh` is around each test
 
 from proctor.errors import Fault
 from proctor.plugins.api import ExecResult
@@ -24,18 +24,7 @@ from proctor.runtime import spawn, spawn_direct
 from proctor.runtime._killing import living, parents
 from proctor.runtime.process import Processes, find_processes
 
-HANG_SECONDS = 60
 ENV = {"PATH": os.path.dirname(getattr(sys, "_base_executable", sys.executable)) + ":/usr/bin:/bin"}
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Each test begins without a spawner, and with all attempts."""
-    spawn.stop_all()
-    spawn._state.failed = 0
-    yield
-    spawn.stop_all()
-    spawn._state.failed = 0
 
 
 def use(body: Callable[[Processes], Awaitable[Any]], name: str = "spawn") -> Any:
@@ -58,17 +47,6 @@ async def sh(processes: Processes, script: str, **options: Any) -> ExecResult:
 def the_spawner() -> spawn.Spawner:
     [spawner] = spawn._state.spawners.values()
     return spawner
-
-
-def wait_for_end(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([descriptor], [], [], HANG_SECONDS)[0], f"process {pid} is still alive"
-    finally:
-        os.close(descriptor)
 
 
 PORTRAIT = """

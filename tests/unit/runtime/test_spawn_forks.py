@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from spawners import HANG_SECONDS, fresh, wait_for_end  # noqa: F401 - `fresh` is around each test
 
 from proctor.runtime import command, spawn
 from proctor.runtime.process import Processes, find_processes
 
-HANG_SECONDS = 60
 ENV = {"PATH": "/usr/bin:/bin"}
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Each test begins without a spawner, and with all attempts."""
-    spawn.stop_all()
-    spawn._state.failed = 0
-    yield
-    spawn.stop_all()
-    spawn._state.failed = 0
-
-
-def wait_for_end(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([descriptor], [], [], HANG_SECONDS)[0], f"process {pid} is still alive"
-    finally:
-        os.close(descriptor)
 
 
 PROCTOR = """
