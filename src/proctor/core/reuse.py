@@ -88,10 +88,6 @@ class Decided(NamedTuple):
         source = f" @{self.source}" if self.source else ""
         return f"{self.kind}{reason}{source}"
 
-    def without_source(self) -> Decided:
-        """Return what is the same for all slots with which the same is done."""
-        return self._replace(source=None)
-
 
 NEW = Decided(Kind.EXECUTE, "new")
 SANDBOX_WANTED = Decided(Kind.EXECUTE, "sandbox wanted")
