@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from program import HANG_SECONDS, Ended
 
+from support.plugins import HOLDS_AFTER
+
 Process = Callable[..., "subprocess.Popen[str]"]
 Proctor = Callable[..., Ended]
 
@@ -20,6 +22,11 @@ SLOW = [
     "run", "trivial", "plugins:Sleeper", "--task-concurrency", "2", "--set", "benchmark.params.tasks=40",
     "--set", "harness.params.seconds=0.2", "--set", "harness.params.command=sleep 0.05 & sleep 0.05",
 ]  # fmt: skip
+
+
+def held(folder: Path) -> dict[str, str]:
+    """An environment in which the run does not end before the signal comes."""
+    return {**os.environ, "TMPDIR": str(folder), HOLDS_AFTER: "5"}
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -55,7 +62,7 @@ def ours(folder: Path) -> list[str]:
 def test_10_I1_a_signal_stops_dispatch_keeps_what_is_finished_and_sums_up(
     process: Process, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    started = process(*SLOW, "--json", env={**os.environ, "TMPDIR": str(tmp_path)})
+    started = process(*SLOW, "--json", env=held(tmp_path))
     wait_until(lambda: sealed(tmp_path) >= 2, started)
     started.send_signal(number)
     out, err = started.communicate(timeout=HANG_SECONDS)
@@ -82,7 +89,7 @@ def test_10_I1_a_signal_stops_dispatch_keeps_what_is_finished_and_sums_up(
 def test_10_I2_kill_9_leaves_a_readable_journal_and_no_process(
     process: Process, proctor: Proctor, tmp_path: Path
 ) -> None:
-    started = process(*SLOW, env={**os.environ, "TMPDIR": str(tmp_path)})
+    started = process(*SLOW, env=held(tmp_path))
     shown: list[str] = []
     assert started.stderr is not None
     while len([line for line in shown if " passed " in line]) < 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from proctor.cli.leftovers import _without, _without_tied, kept_lines, sandbox_l
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import Purpose, SandboxKept
 from proctor.model.spec import Component, Experiment
+from support.plugins import HOLDS_AFTER
 
 Proctor = Callable[..., Ended]
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -36,7 +38,7 @@ def last_command(err: str) -> str:
 
 def interrupted(process: Process, tmp_path: Path, *arguments: str, after: int) -> str:
     """Run, interrupt once `after` attempts have passed, and return what was said."""
-    started = process(*arguments)
+    started = process(*arguments, env={**os.environ, HOLDS_AFTER: str(after)})
     assert started.stderr is not None
     said = ""
     while "PLAN" not in said or said.count(" passed ") < after:

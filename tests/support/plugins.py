@@ -28,6 +28,12 @@ class SleeperOptions(BaseModel):
     """A command that is run in the sandbox."""
 
 
+HOLDS_AFTER = "SLEEPER_HOLDS_AFTER"
+"""An environment variable: attempts after so many wait until they are cancelled, so that a signal comes in time."""
+HOLDS_UNTIL = "SLEEPER_HOLDS_UNTIL"
+"""An environment variable: or until this file is there."""
+
+
 class Sleeper:
     """Waits, leaves a trace, and answers "ok"."""
 
@@ -52,6 +58,7 @@ class SleeperSession:
         self._settings = harness.settings
         self._ctx = ctx
         harness.count += 1
+        self._holds = harness.count > float(os.environ.get(HOLDS_AFTER, "inf"))
         self._fails = bool(self._settings.every) and harness.count % self._settings.every == 0
 
     async def send(self, message: Message) -> Turn:
@@ -59,6 +66,8 @@ class SleeperSession:
         try:
             if self._settings.command:
                 await self._ctx.sandbox.exec(self._settings.command)
+            while self._holds and not Path(os.environ.get(HOLDS_UNTIL, "/nowhere")).exists():
+                await asyncio.sleep(0.02)
             await asyncio.sleep(self._settings.seconds)
             if self._settings.failure == "internal":
                 raise Fault("internal", "boom")
