@@ -82,18 +82,19 @@ def test_11_answers_come_to_what_the_page_says(grader: str, answer: str, params:
 
 
 def test_11_the_page_has_answers_for_both() -> None:
-    assert [len(answers(grader)) for grader in ("text", "numeric")] == [4, 6]
+    assert [len(answers(grader)) for grader in ("text", "numeric")] == [5, 10]
 
 
 def test_11_choices_are_found_as_the_page_says() -> None:
     section = GRADERS.split("| answer (choices: a dog, apple) | chosen |")[1].split("\n## ")[0]
     rows = [
-        (re.findall("`(.*?)`", given), letter)
+        (["\n".join(texts)] if "line" in given else texts, letter)
         for given, letter in re.findall(r"^\| (`.*?) \| (\w+) \|$", section, re.MULTILINE)
+        if (texts := re.findall("`(.*?)`", given))
     ]
-    assert len(rows) == 5
+    assert len(rows) == 8
     for texts, letter in rows:
-        for text in ["\n".join(texts)] if "tempting" in texts[0] else texts:
+        for text in texts:
             assert chosen(text, ("a dog", "apple")) == (None if letter == "none" else letter), text
 
 

@@ -10,7 +10,7 @@ import logging
 import os
 import resource
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,20 @@ from proctor.runtime.cgroup import find_roots
 from proctor.runtime.process import find_processes
 
 HANG_SECONDS = 120
+LONG = pytest.mark.long
 KERNEL_COUNTS = find_roots().pids is not None or os.getuid() != 0
 """Whether the kernel limits the number of processes for us."""
 PROMPT = 'def add(a, b):\n    """Return the sum."""\n'
 TESTS = "def check(candidate):\n    assert candidate(1, 2) == 3\n    assert candidate(-1, 1) == 0\n"
+
+
+def sample(cases: Mapping[str, Any], of_each: Collection[str]) -> list[Any]:
+    """Return all cases as parameters; those that are not in the sample are for the long run."""
+    assert set(of_each) <= set(cases), "each of the sample is a case"
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), id=name, marks=() if name in of_each else LONG)
+        for name, case in cases.items()
+    ]
 
 
 @dataclass
@@ -136,7 +146,6 @@ ENDS_EARLY = {
     "becomes another program": "import os; os.execvp('true', ['true'])",
     "becomes one that prints": "import os; os.execvp('echo', ['echo', '{\"state\": \"passed\"}'])",
     "alarm": "import signal; signal.setitimer(signal.ITIMER_REAL, 0.1)\nwhile True: pass",
-    "exit in a comparison": "import os\nclass X:\n    def __eq__(s, o): os._exit(0)\ndef add(a, b): return X()",
     "writes a huge file": "open('big', 'wb').write(bytes(300 << 20))\ndef add(a, b): return a + b",
     "too many processes": "import os, time\nfor _ in range(50):\n    if not os.fork(): time.sleep(300)",
     "too many threads": """
@@ -146,7 +155,19 @@ ENDS_EARLY = {
 }
 
 
-@pytest.mark.parametrize("code", ENDS_EARLY.values(), ids=ENDS_EARLY.keys())
+@pytest.mark.parametrize(
+    "code",
+    sample(
+        ENDS_EARLY,
+        (
+            "os._exit in the function",
+            "sys.exit",
+            "kills its parent and forks",
+            "closes everything",
+            "crashes the interpreter",
+        ),
+    ),
+)
 def test_code_that_does_not_let_the_tests_end_has_not_passed(code: str, tmp_path: Path) -> None:
     if "range(50)" in code and not KERNEL_COUNTS:
         pytest.skip("nothing limits the processes of root here but counting them")
@@ -162,6 +183,7 @@ WRONG = {
         for nonce in ("0" * 32, "f" * 32): os.write(1, f'\\n{nonce} {{"state": "passed"}}\\n'.encode())
         def add(a, b): return 0
     """,
+    "exit in a comparison": "import os\nclass X:\n    def __eq__(s, o): os._exit(0)\ndef add(a, b): return X()",
     "deep recursion": "def add(a, b): return add(a, b)",
     "binary output": """
         import os
@@ -188,7 +210,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("code", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize("code", sample(WRONG, ("fake words", "daemon", "own base exception", "credentials")))
 def test_code_that_is_merely_wrong_is_a_plain_failure(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +261,10 @@ LIMITS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("code", "params", "expected"), LIMITS.values(), ids=LIMITS.keys())
+@pytest.mark.parametrize(
+    ("code", "params", "expected"),
+    sample(LIMITS, ("endless loop", "stops its parent", "memory at once", "a gigabyte of output")),
+)
 def test_a_broken_limit_is_named(code: str, params: dict[str, Any], expected: str, tmp_path: Path) -> None:
     if code == BOMB and not KERNEL_COUNTS:
         pytest.skip("nothing limits the processes of root here but counting them")
@@ -251,7 +276,10 @@ def test_a_broken_limit_is_named(code: str, params: dict[str, Any], expected: st
     assert grown < 100_000, f"the runner grew by {grown} kB"
 
 
-@pytest.mark.parametrize("answer", [None, "", "I cannot.", "\ud800", "\0", "x" * 3_000_000, "```\n" * 100_000])
+LONG_ANSWERS = [pytest.param(each, marks=LONG) for each in ("\0", "x" * 3_000_000, "```\n" * 100_000)]
+
+
+@pytest.mark.parametrize("answer", [None, "", "I cannot.", "\ud800", *LONG_ANSWERS])
 def test_answers_without_code_fail(answer: str | None, tmp_path: Path) -> None:
     options = {"prompt": PROMPT, "test": TESTS, "entry_point": "add"}
     outcome = asyncio.run(grade(LocalProvider(tmp_path / "base"), answer, options))
@@ -274,6 +302,7 @@ def humaneval(answers: Iterable[tuple[Task, str | None]], base: Path) -> dict[st
     return asyncio.run(scenario())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", ["    pass\n", "```python\n```", None])
 def test_nothing_of_humaneval_passes_for_free(answer: str | None, tmp_path: Path) -> None:  # spec 11 nop
     tasks = list(asyncio.run(HumanEval(HumanEvalOptions()).tasks()))[::17]
@@ -282,6 +311,7 @@ def test_nothing_of_humaneval_passes_for_free(answer: str | None, tmp_path: Path
     assert [name for name, outcome in outcomes.items() if outcome.grade.solved or outcome.issues] == []
 
 
+@pytest.mark.long
 def test_the_completion_alone_passes_as_the_whole_function_does(tmp_path: Path) -> None:
     tasks = list(asyncio.run(HumanEval(HumanEvalOptions()).tasks()))[::17]
     bodies = [(task, _completion(task)) for task in tasks]
@@ -298,6 +328,7 @@ def _completion(task: Task) -> str:
     )
 
 
+@pytest.mark.long
 def test_one_sandbox_after_another_leaves_no_descriptor_open(tmp_path: Path) -> None:
     run("def add(a, b): return a + b", tmp_path)
     before = len(os.listdir("/proc/self/fd"))

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from test_hostile_code import PROMPT, run
+from test_hostile_code import PROMPT, run, sample
 
 NEAR = {
     "prompt": "import math\n\n\ndef near(a, b):\n    assert math.fabs(a - b) < 1e-6\n    return True\n\n\n" + PROMPT,
@@ -220,10 +220,38 @@ FORGED: dict[str, tuple[str, dict[str, str]]] = {
         """,
         {},
     ),
+    "an object that equals everything": (
+        "class X:\n    def __eq__(self, other): return True\ndef add(a, b): return X()",
+        {},
+    ),
+    "a list of such": (
+        "class X(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\n"
+        "def add(a, b): return {1: [X()]}",
+        {"test": "def check(candidate):\n    [found] = map(candidate, [1], [2])\n    assert found == {1: [3]}\n"},
+    ),
+    "one whose class hides what it defines": (
+        """
+        class Hides(type):
+            def __getattribute__(cls, name): return None
+            def __eq__(cls, other): return True
+            __hash__ = type.__hash__
+        class X(metaclass=Hides):
+            def __eq__(self, other): return True
+        Box, __proctor_plain__ = X, lambda value: value
+        def add(a, b): return X()
+        """,
+        {},
+    ),
+    "one of the standard library": ("from unittest.mock import ANY\ndef add(a, b): return ANY", {}),
 }
+QUICK_FORGED = (
+    "exec that replaces the tests", "functions of main", "a builtin that the tests use", "a module of the prompt",
+    "json, os and sys", "all objects that there are", "an end that is announced", "the text of the tests",
+    "a copy that passes", "one whose class hides what it defines",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "task"), FORGED.values(), ids=FORGED.keys())
+@pytest.mark.parametrize(("code", "task"), sample(FORGED, QUICK_FORGED))
 def test_no_trick_makes_a_wrong_function_pass(code: str, task: dict[str, str], tmp_path: Path) -> None:  # case 177
     code = textwrap.dedent(code)
     if "def add" not in code:
@@ -231,7 +259,19 @@ def test_no_trick_makes_a_wrong_function_pass(code: str, task: dict[str, str], t
     assert not run(code, tmp_path, **task).grade.solved
 
 
+QUICK_HONEST = ("names of its own", "a class of the prompt", "what the tests set", "an equality that is wanted")
 HONEST: dict[str, tuple[str, dict[str, str]]] = {
+    "an equality that is wanted": (
+        "class Sum:\n    def __init__(self, value): self.value = value\n"
+        "    def __eq__(self, other): return self.value == other.value\ndef add(a, b): return Sum(a + b)",
+        {"test": "def check(candidate):\n    assert candidate(1, 2) == Sum(3)\n    assert candidate(1, 2) != Sum(4)\n"},
+    ),
+    "collections of all kinds": (
+        "from collections import *\nfrom dataclasses import dataclass\nfrom fractions import Fraction\n"
+        "@dataclass\nclass D: v: int\n"
+        "def add(a, b): return [Counter([a]), OrderedDict(x=b), Fraction(a, b), namedtuple('P', 'x')(a), D(a + b).v]",
+        {"test": "def check(candidate):\n    assert candidate(1, 2) == [{1: 1}, {'x': 2}, 0.5, (1,), 3]\n"},
+    ),
     "a whole answer": (NEAR["prompt"] + "    return a + b\n", NEAR),
     "names of its own": ("def near(a, b): raise KeyError\nabs = str = None\ndef add(a, b): return a + b", NEAR),
     "changes modules": ("import math, json\nmath.fabs = json.dumps = None\ndef add(a, b): return a + b", NEAR),
@@ -264,7 +304,7 @@ HONEST: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("code", "task"), HONEST.values(), ids=HONEST.keys())
+@pytest.mark.parametrize(("code", "task"), sample(HONEST, QUICK_HONEST))
 def test_what_looks_like_a_trick_and_is_right_passes(code: str, task: dict[str, str], tmp_path: Path) -> None:
     outcome = run(code, tmp_path, **task)
     assert (outcome.grade.solved, outcome.issues) == (True, []), outcome.grade.checks

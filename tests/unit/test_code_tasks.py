@@ -141,6 +141,8 @@ def test_11_what_an_answer_has_to_define_is_found_in_the_tests(tmp_path: Path) -
             "the tests call nothing that an answer could define",
         ),
         ({"task_id": 1, "prompt": "x"}, "tasks.jsonl:1: there is no field `entry_point`"),
+        ({**CHECKED, "test": "assert double(2) == 4"}, "tasks.jsonl:1: field `test` defines no function `check"),
+        ({**CHECKED, "test": "def check("}, "tasks.jsonl:1: this is no Python: `def check(`"),
         ({**ADD, "task_id": None}, "tasks.jsonl:1: field `task_id` is null"),
     ],
 )

@@ -57,6 +57,13 @@ TEXTS: list[tuple[str | None, dict[str, Any], bool]] = [
     ("stra\u00dfe", {"expected": "STRASSE", "ignore_case": True}, True),
     ("New   York\ncity", {"expected": "New York city", "collapse_spaces": True}, True),
     ("\u201cParis\u201d, France!", {"expected": "Paris France", "ignore_punctuation": True}, True),
+    ("3.5", {"expected": "35", "ignore_punctuation": True}, False),
+    ("-5!", {"expected": "5", "ignore_punctuation": True}, False),
+    ("\u22125!", {"expected": "-5", "ignore_punctuation": True}, True),
+    ("1,000", {"expected": "1000", "ignore_punctuation": True}, True),
+    ("\u0915\u093f", {"expected": "\u0915\u093e", "ignore_punctuation": True}, False),
+    ("\\(42\\)", {"take": "marked"}, False),
+    ("Answer: \\(42\\).", {"take": "marked"}, True),
     ("cafe\u0301", {"expected": "caf\u00e9"}, False),
     ("cafe\u0301", {"expected": "caf\u00e9", "unicode": "NFC"}, True),
     ("\uff14\uff12", {"unicode": "NFKC"}, True),
@@ -194,6 +201,25 @@ CHOSEN: list[tuple[str | None, str]] = [
     ("", "-"),
     (None, "-"),
     ("A cat has four legs", "-"),
+    # as language models write
+    ("The answer is \\(B\\).", "B"),
+    ("Answer: **B**.", "B"),
+    ('answer: "B"', "B"),
+    ("Answer: B (apple)", "B"),
+    ("Answer: B because it is a fruit", "B"),
+    ("The answer is (B). It grows on trees.", "B"),
+    ("B) apple\n\nIt grows on trees.", "B"),
+    ("The answer is letter B", "B"),
+    # what takes it back, or speaks of another
+    ("The answer is not B", "-"),
+    ("Answer: B is wrong", "-"),
+    ("Answer: B, or C", "-"),
+    ("Answer: B. No, C.", "-"),
+    ("Answer: B) it is a car", "-"),
+    ("Answer: A, B", "-"),
+    ("A) a dog\nB) apple\nC) car\nD) Sun", "-"),
+    ("B) apple\nC) car", "-"),
+    ("A) a dog\nB) apple\nC) car\nD) Sun\n\nB", "B"),
     ("Answer: A dog or an apple", "-"),
     ("Answer: A or B", "-"),
     ("A, B", "-"),
@@ -210,6 +236,12 @@ CHOSEN: list[tuple[str | None, str]] = [
 def test_11_choice_finds_the_letter(answer: str | None, letter: str) -> None:
     found = {each: grade("choice", answer, choices=CHOICES, expected=each).solved for each in "ABCD"}
     assert found == {each: each == letter for each in "ABCD"}
+
+
+def test_11_a_letter_is_one_also_where_it_is_the_text_of_another_choice() -> None:
+    assert grade("choice", "Answer: B", choices=("B", "A"), expected="B").solved
+    assert not grade("choice", "Answer: B", choices=("B", "A"), expected="A").solved
+    assert grade("choice", "Answer: 2", choices=("2", "1"), expected="A").solved
 
 
 @pytest.mark.integration
@@ -234,6 +266,8 @@ def test_case_126_odd_answers_are_wrong_and_no_trouble(kind: str, params: dict[s
     [
         ("text", {"expected": []}),
         ("text", {"expected": "a", "ignorecase": True}),
+        ("text", {"expected": "", "mode": "contains"}),
+        ("text", {"expected": "+", "ignore_punctuation": True}),
         ("numeric", {"expected": "x"}),
         ("numeric", {"expected": "1 or 2"}),
         ("numeric", {"expected": "1", "tolerance": float("nan")}),
@@ -252,7 +286,8 @@ def test_11_parameters_that_make_no_sense_are_refused(kind: str, params: dict[st
     ("text", "found"),
     [
         ("2024-01-02", ["2024", "1", "2"]),
-        ("3 - 1", ["3", "-1"]),
+        ("3 - 1", ["3", "1"]),
+        ("3 -1", ["3", "-1"]),
         ("x=5", ["5"]),
         (".5", ["0.5"]),
         ("$\\boxed{1{,}024}$", ["1024"]),

@@ -78,10 +78,18 @@ def fenced(code: str, label: str = "python") -> str:
         fenced("def f(x) -> List[int]:\n    return x + 2\n"),
         fenced("f = lambda x: x + 2\n"),
         fenced("class f:\n    def __new__(cls, x):\n        return x + 2\n"),
+        fenced(GOOD) + "\nUse it:\n" + fenced("from solution import f\nprint(f(1))\n"),
+        f"Here it is:\n\n{GOOD}\nIt adds two to x.\n",
+        f"from this we see how:\n\nimport math\n\n{GOOD}\nThat's all.",
         fenced("from operator import add\ndef g(x):\n    return add(x, 2)\nf = g\n"),
         fenced("from __future__ import annotations\ndef f(x: Unknown):\n    return x + 2\n"),
         fenced(PROMPT + "    return x + 2\n"),
         f"```python\n{GOOD}```\n```python\n```",
+        fenced("import math\nfrom os import *\ndef two():\n    return int(math.sqrt(4))\nprint(undefined)\n")
+        + "\nand then\n"
+        + fenced("def f(x):\n    return x + two()\n")
+        + "\nUse it:\n"
+        + fenced("import nowhere as x\nfrom here import f\nassert f(1) == 3\n"),
         fenced(GOOD + "\nif __name__ == '__main__':\n    raise SystemExit\n"),
     ],
 )
@@ -126,6 +134,47 @@ def test_no_answer_breaks_the_extraction(answer: str) -> None:
 def test_every_block_is_found(contents: list[str]) -> None:
     text = "words\n".join(f"```python\n{content}\n```\n" for content in contents)
     assert _answer_code.fenced_blocks(text) == [("python", content + "\n") for content in contents]
+
+
+def test_of_other_blocks_only_what_is_needed_is_run() -> None:
+    draft = "import os\ndef helper(x):\n    return os.path.join(x)\ndef other():\n    pass\nhelper('x')\n"
+    answer = f"{fenced(draft)}\n" + fenced("def f(x):\n    other = helper\n    return other(x)\n")
+    sources = dict(_answer_code.candidate_sources(answer, "", "f"))
+    assert sources["helpers"] == "import os\ndef helper(x):\n    return os.path.join(x)"
+    assert _answer_code.helpers(fenced(GOOD), GOOD) == ""
+
+
+EQUAL = (
+    "class X:\n    def __init__(self, v=0): self.v = v\n    def __eq__(self, other): return WHAT\n    __hash__ = None\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("returned", "assertion"),
+    [
+        ("X()", "candidate(1) == 3"),
+        ("X()", "3 == candidate(1)"),
+        ("X()", "not candidate(1) != 3"),
+        ("[X()]", "candidate(1) == [3]"),
+        ("{'a': (X(),)}", "candidate(1) == {'a': (3,)}"),
+        ("X()", "candidate(1) in [3]"),
+        ("__import__('unittest.mock').mock.ANY", "candidate(1) == 3"),
+    ],
+)
+def test_a_value_that_equals_everything_equals_nothing(returned: str, assertion: str) -> None:  # case 177
+    code = EQUAL.replace("WHAT", "True") + f"def f(x):\n    return {returned}\n"
+    for answer in (
+        fenced(code),
+        fenced(code.partition("def f")[0]) + "\n" + fenced(f"def f(x):\n    return {returned}\n"),
+    ):
+        found = solve(answer, tests=f"def check(candidate):\n    assert {assertion}\n")
+        assert found is not PASSED
+        assert "OwnEquality" in found["actual"]
+
+
+def test_an_equality_that_the_tests_speak_of_is_that_of_the_answer() -> None:
+    code = EQUAL.replace("WHAT", "self.v == other.v") + "def f(x):\n    return X(x)\n"
+    assert solve(fenced(code), tests="def check(candidate):\n    assert candidate(1) == X(1) != X(2)\n") is PASSED
 
 
 def test_the_last_block_that_defines_the_function_is_taken() -> None:

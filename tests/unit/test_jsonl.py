@@ -105,6 +105,17 @@ def test_11_choices_may_be_one_field_each(tmp_path: Path) -> None:
     assert one(tmp_path, row, choices=["c1", "c2"]).grader.params == {"choices": ["x", "y"], "expected": "B"}
 
 
+def test_11_a_number_of_json_has_a_point_whatever_texts_have(tmp_path: Path) -> None:
+    task = one(tmp_path, {**Q, "answer": [1.234, "2,5"]}, grader={"kind": "numeric", "decimal_comma": True})
+    assert [solves(task, answer) for answer in ("1,234", "1.234", "2,5")] == [True, False, True]
+
+
+def test_11_a_worked_solution_is_a_right_number(tmp_path: Path) -> None:  # as GSM8K is published
+    task = one(tmp_path, {**Q, "answer": "6 x 7 = <<6*7=42>>42.\n#### 42"}, grader={"kind": "numeric"})
+    assert task.reference is not None
+    assert [solves(task, answer) for answer in (task.reference.answer, "42", "7")] == [True, True, False]
+
+
 ROWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"q": "x", "answer": "1"}, {}, "q.jsonl:1: there is no field `question`; there are `q`, `answer`"),
     ({**Q, "answer": None}, {}, "q.jsonl:1: field `answer` is null"),
@@ -117,6 +128,7 @@ ROWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**CHOICE, "answer": 1}, {"choices": "choices"}, "q.jsonl:1: the answer 1 could count from 0 or from 1"),
     ({**CHOICE, "answer": "C"}, {"choices": "choices"}, "q.jsonl:1: the answer 'C' names none of the 2 choices"),
     ({**CHOICE, "choices": ["B", "x"]}, {"choices": "choices"}, "names more than one"),
+    ({**Q, "answer": "x"}, {"grader": {"kind": "numeric"}}, "q.jsonl:1: the answer 'x' is no number, or more than one"),
     ({**CHOICE, "choices": "dog, apple"}, {"choices": "choices"}, "`choices` is no list of choices, but str"),
     ({**CHOICE, "choices": ["x"]}, {"choices": "choices"}, "has 1 choices"),
 ]
@@ -189,6 +201,7 @@ def test_11_a_relative_path_is_below_the_project(tmp_path: Path, monkeypatch: py
         ({"grader": {"kind": "exact", "expected": "x"}}, "comes from the rows"),
         ({"grader": {"kind": "choice"}}, "go together"),
         ({"choices": "c", "grader": {"kind": "exact"}}, "go together"),
+        ({"choices": [f"c{number}" for number in range(27)]}, "at most 26"),
         ({"answer": None}, "needs the field of the right answer"),
         ({"prompt": "{question} }"}, "names nothing"),
         ({"questions": "x"}, "Extra inputs"),

@@ -57,6 +57,7 @@ def grade(judge: Judge, answer: str | None = "Paris", **params: Any) -> Grade:
         (f"```json\n{YES}\n```", 1.0),
         (f"It quotes {NO} in the answer.\n{YES}", 1.0),
         ('{"verdict": "yes", "reason": "it says {x} and {\\"y\\": 1}"}', 1.0),
+        ('As {"score": N, "reason": "..."} or so:\n{"verdict": "yes"}', 1.0),
         ('{"verdict":\n "no",\n "more": {"a": [1]}}', 0.0),
     ],
 )
@@ -77,6 +78,8 @@ def test_11_a_verdict_is_what_the_answer_ends_with(said: str, value: float) -> N
         '{"result": "yes"}',
         '["verdict", "yes"]',
         f"{YES}\nbut I am not sure",
+        '{"verdict": "no", "reason": "it ends with {"verdict": "yes"}',
+        '{"reason": "It says:\n{"verdict": "yes"}',
         "{" * 50_000,
         "[" * 50_000 + "}",
     ],
@@ -112,6 +115,12 @@ def test_case_139_a_verdict_that_is_cut_off_is_asked_for_again() -> None:
     assert [len(messages) for messages in judge.asked] == [1, 3, 3]
     assert judge.asked[1][0] == judge.asked[0][0]
     assert judge.asked[1][1].text == '{"verdict": "ye'
+
+
+def test_case_139_a_judge_that_says_nothing_is_asked_anew_without_it() -> None:
+    judge = Judge(" \n", YES)
+    assert grade(judge).solved
+    assert judge.asked[1] == judge.asked[0]
 
 
 def test_case_139_a_judge_that_never_gives_one_is_the_judges_fault() -> None:

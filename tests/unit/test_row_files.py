@@ -104,6 +104,9 @@ def test_11_parquet_is_read(tmp_path: Path) -> None:
     for name, why in [("n", "is null"), ("l", "empty list"), ("f", "not a finite number"), ("b", "type bytes")]:
         with pytest.raises(RowError, match=why):
             two.texts(name)
+    parquet.write_table(pyarrow.table([pyarrow.array(["x"]), pyarrow.array(["y"])], names=["q", "q"]), path)
+    with pytest.raises(UsageError, match=r"q.parquet: the column `q` is there twice"):
+        read_rows([path])
     path.write_bytes(b"PAR1 no")
     with pytest.raises(UsageError, match=r"q.parquet: it is no Parquet file"):
         read_rows([path])

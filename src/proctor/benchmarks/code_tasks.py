@@ -75,12 +75,14 @@ class CodeTasks:
         return self._with_assertions(row) if "test_list" in row.values else self._with_check(row)
 
     def _with_check(self, row: Row) -> Task:
-        prompt, entry_point = row.text("prompt"), row.text("entry_point").strip()
+        prompt, entry_point, test = row.text("prompt"), row.text("entry_point").strip(), row.text("test")
+        if not any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in _parsed(test).body):
+            raise RowError("field `test` defines no function `check(candidate)`")
         solution = _optional(row, "canonical_solution")
         return Task(
             id=row.text("task_id").strip(),
             prompt=COMPLETE.format(prompt=prompt.rstrip("\n")),
-            grader=self._grader(row.text("test"), entry_point, prompt),
+            grader=self._grader(test, entry_point, prompt),
             reference=Reference(answer=_block(prompt + solution)) if solution else None,
             tags=TAGS,
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from proctor.benchmarks._problems import tasks_of
+from proctor.data.numbers import expected_number
 from proctor.data.row_files import find_files, read_rows
 from proctor.data.rows import Row, RowError, Rows
 from proctor.data.templates import fill, places_in
@@ -59,7 +60,7 @@ class JsonlOptions(BaseModel):
     """The right answer; a list holds several that are as good."""
     id: Field_ | None = None
     """Default: made of the content of the row."""
-    choices: Field_ | Annotated[list[Field_], Field(min_length=2)] | None = None
+    choices: Field_ | Annotated[list[Field_], Field(min_length=2, max_length=26)] | None = None
     """A field that holds a list of choices, or one field for each choice."""
     tags: Field_ | list[Field_] = []
     """Fields whose values are tags of the task."""
@@ -165,6 +166,8 @@ class Jsonl:
             if answers is None or len(answers) != 1:
                 raise RowError("there is no pattern: give `grader.pattern`, or one pattern in the field `answer`")
             return Component("regex", {**params, "pattern": answers[0]}), None
+        if answers is not None and kind == "numeric":
+            answers = _numbers(answers, row.get(options.answer or ""), params)
         if answers is not None:
             params["expected"] = answers if len(answers) > 1 else answers[0]
         reference = None if answers is None else _as_taken(answers[0], params.get("take"))
@@ -173,6 +176,22 @@ class Jsonl:
 
 def _names(given: str | list[str]) -> list[str]:
     return [given] if isinstance(given, str) else given
+
+
+def _numbers(texts: list[str], values: Any, params: Mapping[str, Any]) -> list[str]:
+    """Return the right numbers as the grader reads them. Raises `RowError` where one is none.
+
+    A number of JSON has a point, whatever the sign of the decimals is in texts.
+    """
+    comma = params.get("decimal_comma") is True
+    given = cast("list[Any]", values) if isinstance(values, list) else [values]
+    texts = [
+        text if isinstance(value, str) or not comma else text.replace(".", ",")
+        for text, value in zip(texts, given, strict=True)
+    ]
+    if odd := [text for text in texts if expected_number(text, decimal_comma=comma) is None]:
+        raise RowError(f"the answer {odd[0]!r:.80} is no number, or more than one")
+    return texts
 
 
 def _letter(answer: Any, choices: list[str], answer_as: str) -> str:

@@ -129,10 +129,16 @@ def _parquet_rows(name: str, content: bytes) -> Iterator[Row]:
         raise MissingPackage(f"`{name}`", "pyarrow", install="pip install 'proctor[parquet]'") from error
     number = 0
     try:
-        for batch in parquet.ParquetFile(io.BytesIO(content)).iter_batches():
+        file: Any = parquet.ParquetFile(io.BytesIO(content))
+        names: list[str] = file.schema_arrow.names
+        if twice := [each for each in names if names.count(each) > 1]:
+            raise RowError(f"{name}: the column `{twice[0]}` is there twice")
+        for batch in file.iter_batches():
             for values in batch.to_pylist():
                 number += 1
                 yield Row(f"{name}: row {number}", values)
+    except RowError:
+        raise
     except (OSError, ValueError, NotImplementedError) as error:
         raise RowError(f"{name}: it is no Parquet file that can be read: {describe(error)}") from error
 

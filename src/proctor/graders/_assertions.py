@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import collections
 import reprlib
+import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 TEXT_LENGTH = 300
-LEFT, RIGHT = "__proctor_left__", "__proctor_right__"
+LEFT, RIGHT, PLAIN = "__proctor_left__", "__proctor_right__", "__proctor_plain__"
+LOOKED_INTO_AT_MOST = 10_000
+"""Collections in a value that is compared."""
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "", ast.NotEq: "!= ", ast.Lt: "< ", ast.LtE: "<= ", ast.Gt: "> ", ast.GtE: ">= ", ast.Is: "is ",
     ast.IsNot: "is not ", ast.In: "in ", ast.NotIn: "not in ",
@@ -27,6 +31,7 @@ class AssertNoter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         """Replace `assert a == b` by `assert (left := a) == (right := b)`."""
+        self.generic_visit(node)
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             expected = _COMPARISONS[type(test.ops[0])]
@@ -37,6 +42,64 @@ class AssertNoter(ast.NodeTransformer):
             expected, node.test = "something true", _kept(LEFT, test)
         self.places.append((node.lineno, node.end_lineno or node.lineno, expected))
         return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
+        """Replace `a == b` by `plain(a) == plain(b)`, for values that say themselves what they are equal to."""
+        self.generic_visit(node)
+        if any(isinstance(operator, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) for operator in node.ops):
+            node.left, node.comparators = _plain(node.left), [_plain(each) for each in node.comparators]
+        return node
+
+
+def _plain(value: ast.expr) -> ast.expr:
+    call = ast.Call(ast.Name(PLAIN, ast.Load()), [value], [])
+    return ast.fix_missing_locations(ast.copy_location(call, value))
+
+
+class OwnEquality(Exception):
+    """A value is compared that says itself what it is equal to."""
+
+
+def plain_values(space: Mapping[str, object], named: Sequence[str]) -> Callable[[object], object]:
+    """Return a function that returns its value as it is, and raises `OwnEquality` for one that can equal anything.
+
+    That is an object, or a collection of such, whose class defines `__eq__` in the answer's code, unless it is among
+    those that `named` say in `space`, of which the tests or the prompt speak; or what `unittest.mock` has for that.
+    """
+    # All that is used is held by variables: the answer's code can change every name that it can reach.
+    kind, identity, any_of, function, refusal, text = type, id, any, types.FunctionType, OwnEquality, str
+    bases_of, content_of = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
+    simple = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+    table: type = dict
+    collections_known: tuple[type, ...] = (list, tuple, set, frozenset, collections.deque, table)
+    walks = [(each, each.__dict__["__iter__"]) for each in collections_known] + [(table, table.__dict__["values"])]
+    names, left_at_most = ("__eq__", "__ne__", "__contains__"), LOOKED_INTO_AT_MOST
+
+    def check(value: object) -> object:
+        if identity(kind(value)) in simple:
+            return value
+        pending, left = [value], left_at_most
+        while pending and left:
+            item, left = pending.pop(), left - 1
+            bases = bases_of(kind(item))
+            if any_of(name in space and space[name] is base for name in named for base in bases):
+                continue
+            for base in bases:
+                content = content_of(base)
+                for name in names:
+                    method = content.get(name)
+                    if kind(method) is function and method.__code__.co_filename in ("candidate", "helpers"):
+                        raise refusal("the code's object says itself what it is equal to")
+                module = content.get("__module__")
+                if kind(module) is text and module == "unittest.mock":
+                    raise refusal("the code's object is equal to anything")
+                for collection, walk in walks:
+                    if collection is base:
+                        inside: list[object] = [*walk(item)]
+                        pending += [each for each in inside if identity(kind(each)) not in simple]
+        return value
+
+    return check
 
 
 def _kept(name: str, value: ast.expr) -> ast.expr:

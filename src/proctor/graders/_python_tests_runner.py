@@ -23,7 +23,7 @@ import types
 from contextlib import suppress
 
 from proctor.graders import _answer_code
-from proctor.graders._assertions import AssertNoter, describe, explain, failed, show
+from proctor.graders._assertions import PLAIN, AssertNoter, describe, explain, failed, plain_values, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def load_tests(source: str, prompt: str, entry_point: str, settle: Callable[[], 
             own["__import__"](name, space, None, names, level)
     own["__import__"] = recall
     classes = {name for name, it in space.items() if isinstance(it, type) and it.__module__ == "candidate"}
-    tests.wanted = sorted({name for name in _names(tests.code) if name not in own and name not in space} | classes)
-    space[SETTLE] = settle
+    space[SETTLE], space[PLAIN] = settle, plain_values(space, tests.wanted)
+    tests.wanted += sorted({name for name in _names(tests.code) if name not in own and name not in space} | classes)
     return tests
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, cast
 
 LOOKED_AT = 20_000
 """Characters at the end of what a judge says in which its verdict begins."""
 BEGINNINGS_AT_MOST = 1_000
+_BEGUN = re.compile(r'\{\s{0,99}"(?:verdict|score|reason)"\s{0,99}:')
 
 
 class NoVerdict(ValueError):
@@ -60,6 +62,9 @@ def _last_object(said: str) -> dict[str, Any]:
         except (ValueError, RecursionError):  # a brace of the text before it, or of a text in it
             continue
         if end == len(text) and isinstance(found, dict):
+            begun = max((match.end() for match in _BEGUN.finditer(text, 0, begin)), default=begin)
+            if "}" not in text[begun:begin] and begun < begin:  # it stands in a text that the judge quotes
+                raise NoVerdict("it ends with an object inside of another that is not ended")
             return cast("dict[str, Any]", found)
     raise NoVerdict("it does not end with a JSON object that can be read")
 

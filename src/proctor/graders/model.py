@@ -120,7 +120,9 @@ class ModelGrader:
                 why = str(error)
                 ctx.log.warning("answer %d of the judge is no verdict: %s", number, why)
             again = f"That cannot be read as a verdict: {why}. {self._format()}"
-            asked = [asked[0], ChatMessage("assistant", said[:SAID_CHARACTERS]), ChatMessage("user", again)]
+            told = said.strip()[:SAID_CHARACTERS]
+            # Some endpoints refuse a message that says nothing.
+            asked = [asked[0], ChatMessage("assistant", told), ChatMessage("user", again)] if told else asked[:1]
         times = "1 answer" if options.asks == 1 else f"{options.asks} answers"
         raise Fault(JUDGE_FAILED, f"`{judge.spec.id}` gave no verdict in {times}; the last: {why}")
 

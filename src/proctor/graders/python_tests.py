@@ -63,7 +63,7 @@ class PythonTests:
     """Grades by running tests; needs a sandbox with a `python3` (3.9 or later)."""
 
     name = "python-tests"
-    version = "2"
+    version = "3"
     options: type[BaseModel] = PythonTestsOptions
     reward_files: tuple[str, ...] = ()
 

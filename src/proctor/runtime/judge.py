@@ -9,7 +9,7 @@ from proctor.errors import Fault
 from proctor.model.attempt import Phase, issue_of
 from proctor.model.codes import Owner, code_row
 from proctor.plugins.api import ChatMessage, Completion, Model, Tool
-from proctor.plugins.asking import CONTENT_FILTER
+from proctor.plugins.asking import CONTENT_FILTER, costs_nothing
 from proctor.plugins.atif import A_CALL
 from proctor.runtime.contexts import Patience, PatientModel
 from proctor.runtime.notes import Notes
@@ -34,8 +34,9 @@ class JudgeModel:
         notes = self._notes
         try:
             completion = await self._model.complete(messages, tools)
-        except BaseException as error:  # a call that was cut off is paid for as well, nobody knows how much
-            notes.grader_usage += notes.priced(self.spec, A_CALL)
+        except BaseException as error:
+            if not costs_nothing(error):  # one that was cut off is paid for as well, nobody knows how much
+                notes.grader_usage += notes.priced(self.spec, A_CALL)
             if isinstance(error, Fault) and code_row(error.code).owner is Owner.AGENT:
                 raise Fault(JUDGE_FAILED, f"{error.code}: {error}", phase=Phase.GRADE) from error
             raise

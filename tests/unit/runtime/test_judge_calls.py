@@ -110,7 +110,6 @@ def test_case_139_what_the_judge_used_counts_where_grading_fails(fault: Exceptio
         (Fault("model.refusal", "not allowed"), "grader.judge_failed"),
         (said("", stop_reason="content_filter"), "grader.judge_failed"),
         (Fault("model.server", "status 500"), "model.server"),
-        (Fault("model.refused_auth", "status 401"), "model.refused_auth"),
     ],
 )
 def test_05_what_is_wrong_with_the_judge_is_never_the_agents_doing(reply: Completion | Fault, code: str) -> None:
@@ -119,6 +118,21 @@ def test_05_what_is_wrong_with_the_judge_is_never_the_agents_doing(reply: Comple
     assert [issue.code for issue in result.issues if issue.code not in ("usage.missing", "price.unknown")] == [code]
     assert all(issue.fatal for issue in result.issues if issue.code == code)
     assert result.grader_usage.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "times"),
+    [("model.refused_auth", 1), ("model.payment", 1), ("model.invalid_request", 1), ("model.rate_limited", 5)],
+)
+def test_09_M6_a_call_that_the_judge_does_not_take_on_costs_nothing(code: str, times: int) -> None:
+    refused = Fault(code, "no", refused=times > 1)
+    policy = RetryPolicy(min_delay_seconds=0.001, max_delay_seconds=0.002)
+    bench = Bench(grader=Asking(), judge=Judge(*[refused] * times), retry=policy)
+    bench.events = Resumed()
+    bench.events.bench = bench  # type: ignore[attr-defined]
+    result = bench.run()
+    assert codes(result) == [code]
+    assert result.grader_usage == Usage(), "as for the agent's calls"
 
 
 def test_09_a_judge_that_reports_no_usage_is_said() -> None:
