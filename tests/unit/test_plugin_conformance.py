@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -116,12 +115,6 @@ def test_11_the_benchmark_harbor_conforms(folder: str) -> None:
     params = {"path": str(HARBOR / folder)}
     checks = check_benchmark(load(Kind.BENCHMARK, "harbor"), params, provider=BwrapProvider, sample=2)
     assert failed(checks) == {}
-
-
-@pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is None, reason="reasoning_gym is not installed")
-def test_11_the_benchmark_reasoning_gym_conforms() -> None:
-    params = {"name": ["chain_sum", "leg_counting"], "size": 2}
-    assert failed(check_benchmark(load(Kind.BENCHMARK, "reasoning_gym"), params, sample=3)) == {}
 
 
 def judge() -> MockModel:

@@ -87,6 +87,7 @@ class Workers:
             raise Fault("grader.crashed", f"a process of {what} ended with status {worker.wait()}")
         told = json.loads(line)
         if told["state"] == "broken":
+            self._here.worker = None  # it ends now, and so the next request would only learn that
             hint = f"run `{self._install} --force-reinstall`"
             raise UsageError(f"package {what} cannot be used: {told['why']}", hint=hint)
         return told

@@ -14,7 +14,7 @@ from proctor.runtime.shield import shielded
 
 RETIRING_CODES = frozenset({
     "provider.lost", "provider.open_failed", "provider.open_timeout", "sandbox.setup_failed", "task.setup_failed",
-    "harness.crashed", "harness.out_of_memory", "task.crashed", "collect.failed", "internal",
+    "harness.crashed", "harness.out_of_memory", "task.crashed", "tool.crashed", "collect.failed", "internal",
     "time.setup", "time.agent", "time.attempt", "time.idle", "time.collect", "time.grade",
 })  # fmt: skip
 """Issues after which nobody knows what a sandbox holds: no reset is trusted to mend it (spec 03 L2)."""

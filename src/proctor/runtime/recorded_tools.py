@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from proctor.errors import boundary
@@ -16,10 +17,12 @@ from proctor.plugins.api import TOOL_CALLS, AttemptContext, Collected, Message, 
 from proctor.runtime.notes import Notes
 
 SHOWN_CHARACTERS = 200
+DEPTH_AT_MOST = 100
+"""How deep arguments may nest: what reads them again goes level by level, and not for ever."""
 
 
 class RecordedTools:
-    """Tools whose calls are kept. What they raise is the task's trouble, not the harness's."""
+    """Tools whose calls are kept. What they raise is the benchmark's trouble, not the harness's."""
 
     def __init__(self, tools: Tools, context: AttemptContext, notes: Notes) -> None:
         self._tools = tools
@@ -33,15 +36,31 @@ class RecordedTools:
         return self._tools.offered
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> str:
-        """Call one. Raises `Fault` (task.crashed)."""
+        """Call one. Raises `Fault` (tool.crashed). What nobody could apply again is no call, and the model is told."""
+        if _nests_deeper(arguments, DEPTH_AT_MOST):
+            return f"not run: the arguments nest deeper than {DEPTH_AT_MOST} levels"
         kept = deepcopy(dict(arguments))
         self.calls.append({"name": name, "arguments": kept})
         self._context.progress(f"{name} {shortened(json.dumps(kept), SHOWN_CHARACTERS)}")
-        with boundary(self._notes.phase or Phase.AGENT, "task.crashed"):
+        with boundary(self._notes.phase or Phase.AGENT, "tool.crashed"):
             shown: Any = await self._tools.call(name, arguments)
             if not isinstance(shown, str):
                 raise TypeError(f"tool `{name}` returned {type(shown).__name__}, not text")
             return shown
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    """Say whether values are within more than so many others."""
+    within: list[Any] = [value]
+    while within and levels >= 0:
+        levels -= 1
+        parts: list[Any] = [one.values() if isinstance(one, Mapping) else one for one in within if not _is_plain(one)]
+        within = list(chain.from_iterable(parts))
+    return bool(within)
+
+
+def _is_plain(value: Json) -> bool:
+    return not isinstance(value, Mapping | list | tuple)
 
 
 class RecordingSession:

@@ -83,7 +83,7 @@ CODES: dict[str, Code] = {
     **_lines("user", "FATAL", True, "task", "task.fatal"),
     **_lines("user", "FATAL", False, "attempt", "sandbox.setup_failed task.crashed"),
     **_lines("runner", "FATAL", True, "attempt", "environment.too_large"),
-    **_lines("benchmark", "FATAL", False, "attempt", "task.setup_failed"),
+    **_lines("benchmark", "FATAL", False, "attempt", "task.setup_failed tool.crashed"),
     **_lines("harness", "FATAL", False, "attempt", "harness.crashed harness.out_of_memory"),
     **_lines("harness", "ERROR", False, "attempt", "harness.exit_nonzero"),
     **_lines("agent", "ERROR", False, "attempt", "harness.limit model.refusal model.malformed"),
