@@ -20,6 +20,7 @@ from proctor.providers.bwrap.sandbox import BwrapSandbox
 from proctor.providers.rootfs.images import digest_of, prepare
 from proctor.testing.conformance import ProviderCheck, check_provider
 from support.bwrap import needs_bwrap
+from support.samples import sampled
 
 sys.path.append(str(Path(__file__).parent.parent / "support"))
 
@@ -267,7 +268,20 @@ class OfImage(BwrapProvider):
         return await super().open(dataclasses.replace(environment, image=self.image), labels)
 
 
-@pytest.mark.parametrize("check", check_provider(OfImage, WITH_IMAGE), ids=str)
+OFTEN = {
+    "what_a_command_wrote_is_read",
+    "commands_start_in_the_work_directory",
+    "memory_is_limited",
+    "directories_go_in_and_out",
+    "links_and_devices_are_left_out_of_downloads",
+    "uploads_do_not_follow_planted_links",
+    "sandboxes_are_fresh_and_apart",
+    "resetting_brings_the_work_directory_back",
+}
+"""What is done in another way with an image than without, of which all is asked by default."""
+
+
+@pytest.mark.parametrize("check", sampled(check_provider(OfImage, WITH_IMAGE), OFTEN))
 def test_bwrap_conforms_with_an_image(check: ProviderCheck, archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OfImage, "image", archive)
     asyncio.run(check())

@@ -103,7 +103,8 @@ def test_a_time_limit_ends_daemons_without_groups(tmp_path: Path) -> None:
     async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
         script = "(setsid env -i sleep 3000 > /dev/null 2>&1 &); sleep 3000"
         assert (await sandbox.exec(script, timeout_seconds=0.5)).timed_out
-        assert (await sandbox.exec("pgrep -c sleep")).out == "0\n"
+        gone = "while pgrep sleep > /dev/null; do :; done"  # what was killed is seen until its parent reaps it
+        assert (await sandbox.exec(gone, timeout_seconds=60)).ok
 
     use(tmp_path, body, cgroups=NO_CGROUPS, grace_seconds=0.5)
 
@@ -188,6 +189,16 @@ def test_a_change_from_the_full_network_ends_what_has_it(tmp_path: Path) -> None
     use(tmp_path, body)
 
 
+def test_certificates_and_alternatives_are_those_of_this_machine(tmp_path: Path) -> None:
+    there = [f"/etc/{name}" for name in bwrap_etc.BOUND if os.path.isdir(f"/etc/{name}")]
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        for place in there:
+            assert sorted((await sandbox.exec(["ls", "-A", place])).out.splitlines()) == sorted(os.listdir(place))
+
+    use(tmp_path, body)
+
+
 def test_the_network_namespace_can_be_opened(tmp_path: Path) -> None:
     async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
         opened = await sandbox.network_namespace()
@@ -222,6 +233,30 @@ def test_what_was_kept_can_be_entered_and_removed(tmp_path: Path) -> None:
         assert list(await provider.list({})) == []
         with pytest.raises(Fault, match="there is no sandbox"):
             await provider.enter(sandbox.id)
+
+    use(tmp_path, body)
+
+
+@pytest.mark.parametrize("network", ["full", "none"])
+def test_what_was_kept_is_entered_with_its_network(tmp_path: Path, network: Any) -> None:
+    """And with that alone which it had in the end."""
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        assert (await sandbox.exec(["true"])).ok
+        await sandbox.set_network(Network(network))
+        await sandbox.keep()
+        command = await BwrapProvider(tmp_path / "base").enter(sandbox.id)
+        entered = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        said, _ = await entered.communicate(
+            b"readlink /proc/self/ns/net; pwd; cut -d: -f1 /proc/net/dev | tail -n +3\n"
+        )
+        own, place, *devices = said.decode().split()
+        assert place == "/work"
+        assert (own == os.readlink("/proc/self/ns/net")) is (network == "full")
+        assert network == "full" or devices == ["lo"]
+        await provider.remove(sandbox.id)
 
     use(tmp_path, body)
 
@@ -399,6 +434,26 @@ def test_a_cancelled_start_is_there_for_the_next(tmp_path: Path) -> None:
             await sandbox.set_network(Network("full" if rounds % 2 else "none"))
 
     use(tmp_path, body, grace_seconds=0.2)
+
+
+def test_files_and_commands_may_be_the_first_together(tmp_path: Path) -> None:
+    """A supervisor makes its groups while the namespaces start: those of the sandbox must be there by then."""
+
+    async def scenario() -> None:
+        provider = BwrapProvider(tmp_path / "base")
+        for turns in range(3):
+            sandbox = await provider.open(NONE, {})
+            first = asyncio.ensure_future(sandbox.write("file", "x"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            results = await asyncio.gather(*(sandbox.exec(["true"]) for _ in range(3)))
+            assert all(result.ok for result in results)
+            await first
+            await sandbox.dispose()
+            assert find_sandbox_roots().groups_of(sandbox.id) == []
+        await provider.finalize()
+
+    asyncio.run(scenario())
 
 
 def test_disposal_while_it_starts(tmp_path: Path) -> None:

@@ -152,12 +152,14 @@ def test_V3_what_services_cannot_enforce_of_a_network_is_refused(tmp_path: Path)
     file = tmp_path / "compose.yaml"
     file.write_text("services: {main: {image: a}}\n")
     for refused in (
-        environment(file, network=Network("allow", ("example.org",))),
+        environment(file, network=Network("allow", ("http://example.org",))),
         environment(file, network=Network("none"), setup_network=Network("full")),
         environment(file, grade_network=Network("none")),
     ):
         assert "network" in (refuse_compose(refused) or "") or "hosts" in (refuse_compose(refused) or "")
     assert refuse_compose(environment(file, network=Network("none"))) is None
+    listed = Network("allow", ("example.org",))
+    assert refuse_compose(environment(file, network=listed, grade_network=Network("none"))) is None
 
 
 def test_without_the_program_only_compose_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

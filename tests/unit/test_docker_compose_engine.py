@@ -18,10 +18,12 @@ import aiodocker
 from proctor.data.build_context import compose_digest
 from proctor.errors import Fault
 from proctor.model.environment import Compose, EnvironmentSpec, Network, Resources
+from proctor.plugins.capabilities import refusals
 from proctor.providers.docker.compose import Services, refuse_compose
 from proctor.providers.docker.compose_program import find_program
 from proctor.providers.docker.compose_sweep import listed
 from proctor.providers.docker.images import Images
+from proctor.providers.docker.provider import DockerProvider
 from support.engines import docker, podman
 
 pytestmark = pytest.mark.skipif(find_program() is None, reason="needs a compose program")
@@ -107,7 +109,9 @@ def run(engine: str, work: Callable[[Bench], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("engine", "network"), [("docker", "none"), ("podman", "full")])
+@pytest.mark.parametrize(
+    ("engine", "network"), [("docker", "none"), pytest.param("podman", "full", marks=pytest.mark.long)]
+)
 def test_services_come_up_in_order_and_are_removed_without_a_trace(
     engine: str, network: Literal["none", "full"], tmp_path: Path
 ) -> None:
@@ -204,3 +208,39 @@ def test_a_folder_that_changed_since_the_run_was_planned_is_not_used(tmp_path: P
             await bench.up(one)
 
     run("docker", work)
+
+
+def test_V3_commands_reach_other_services_and_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
+    async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        provider = DockerProvider(docker(), grace_seconds=1.0)
+        async with await asyncio.start_server(hello, "127.0.0.1", 0) as server:
+            there = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+            listed = Network("allow", (there[len("http://") : -1],))
+            one = environment(tmp_path / "task", TWO, network=listed, grade_network=Network("none"))
+            assert refusals(provider, one) == []
+            sandbox = await provider.open(one, {"test": "compose"})
+            try:
+
+                async def sh(command: str) -> str:
+                    return (await sandbox.exec(command, timeout_seconds=100)).out
+
+                for address in (there, "http://db/q"):
+                    assert await sh(f"wget -Y off -q -O- {address}") in ("hello", "rows\n")
+                assert await sh("case $NO_PROXY in *,db,main) echo $http_proxy ;; esac") == "http://127.0.0.1:3128\n"
+                assert "403" in (await sandbox.exec("wget -q -O- http://example.org/", timeout_seconds=100)).err
+                await sandbox.set_network(Network("none"))
+                assert await sh(
+                    f"wget -Y off -q -O- {there}; wget -Y off -q -O- http://db/q; env | grep -i proxy="
+                ) == ("rows\n")
+            finally:
+                await sandbox.dispose()
+                await provider.finalize()
+        assert not await provider.list({"test": "compose"})
+
+    asyncio.run(main())

@@ -23,7 +23,7 @@ BASE = IMAGE
 
 
 ENGINES = {"docker": docker, "podman": podman}
-BOTH = pytest.mark.parametrize("engine", ["docker", "podman"], indirect=True)
+BOTH = pytest.mark.parametrize("engine", ["docker", pytest.param("podman", marks=pytest.mark.long)], indirect=True)
 
 
 @pytest.fixture

@@ -28,7 +28,10 @@ PLAIN = EnvironmentSpec(provider="docker", image=engines.IMAGE)
 CYCLES = int(os.environ.get("PROCTOR_CONTAINER_CYCLES", "8"))
 """How many containers are opened while they are cancelled and killed; 200 is all of it."""
 
-both = pytest.mark.parametrize("engine", [engines.docker, engines.podman], ids=["docker", "podman"])
+both = pytest.mark.parametrize(
+    "engine",
+    [pytest.param(engines.docker, id="docker"), pytest.param(engines.podman, id="podman", marks=pytest.mark.long)],
+)
 mostly_docker = pytest.mark.parametrize("engine", [engines.docker, engines.podman_too], ids=["docker", "podman"])
 Engine = Callable[[], str]
 
@@ -62,8 +65,8 @@ def test_orphans_are_collected(engine: Engine) -> None:
         environment = replace(PLAIN, resources=Resources(processes=256))
         async with opened(engine(), environment) as (_, sandbox):
             await must(sandbox, "i=0; while [ $i -lt 1000 ]; do (true &); i=$((i+1)); done")
-            defunct = await must(sandbox, "grep -l '^State:.*Z' /proc/[0-9]*/status 2>/dev/null | wc -l")
-            assert int(defunct) < 10
+            defunct = "grep -l '^State:.*Z' /proc/[0-9]*/status 2>/dev/null | wc -l"
+            await must(sandbox, f"while [ $({defunct}) -ge 10 ]; do :; done")
             assert await must(sandbox, "echo works") == "works"
 
     asyncio.run(check())
@@ -85,7 +88,7 @@ def test_a_fork_bomb_ends_with_its_time(engine: Engine) -> None:
     """Also where it takes every process that there may be, so that nothing more can be started."""
 
     async def check() -> None:
-        environment = replace(PLAIN, resources=Resources(processes=100))
+        environment = replace(PLAIN, resources=Resources(processes=40))
         async with opened(engine(), environment) as (_, sandbox):
             bomb = "mkfifo p; f() { (sleep 0.01; f) & (sleep 0.01; f) & }; (f; f; f) & while :; do read x < p; done"
             result = await sandbox.exec(bomb, timeout_seconds=2)

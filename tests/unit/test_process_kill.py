@@ -26,7 +26,7 @@ HANG_SECONDS = 60
 ENV = {"PATH": os.path.dirname(getattr(sys, "_base_executable", sys.executable)) + ":/usr/bin:/bin"}
 
 
-@pytest.fixture(autouse=True, params=["forked", "started"])
+@pytest.fixture(autouse=True, params=["forked", pytest.param("started", marks=pytest.mark.long)])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it holds for supervisors that a spawner forks, and for those that are programs of their own."""
     if request.param == "started":

@@ -191,9 +191,13 @@ def test_memory_is_limited() -> None:
 
 @pytest.mark.skipif(not find_roots().memory, reason="needs a memory control group that can be written")
 def test_memory_of_all_processes_together_is_limited_where_the_host_can() -> None:
-    hold = "import os, time; b = bytearray(os.urandom(1 << 20)) * 60; time.sleep(0.4)"
-    script = f"for i in 1 2 3 4; do {PYTHON} -I -S -c '{hold}' & done; wait"
-    assert shell(script, limits=ExecLimits(memory_bytes=120 << 20)).out_of_memory
+    hold = "b = bytearray(b'x' * (1 << 20)) * 60; input()"
+    together = (
+        "import subprocess, sys, os\n"
+        f"for _ in range(4): subprocess.Popen([sys.executable, '-I', '-S', '-c', {hold!r}], stdin=subprocess.PIPE)\n"
+        "os.wait()\n"  # only what is killed ends before the end of its input, which is that of this program
+    )
+    assert run(PYTHON, "-I", "-c", together, limits=ExecLimits(memory_bytes=120 << 20)).out_of_memory
 
 
 SLEEPERS = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1000 & done; wait"
@@ -237,15 +241,22 @@ def test_many_commands_at_once() -> None:
 
 
 def test_nothing_is_left_of_commands_that_ended() -> None:  # case 118
-    async def use(processes: Processes) -> tuple[set[int], int]:
+    async def use(processes: Processes) -> None:
         await processes.run(["true"], cwd="/", env=ENV)  # with it comes what stays: the spawner
+        await ended(processes)
         known, before = _children(), len(os.listdir("/proc/self/fd"))
         for _ in range(5):
             await processes.run(["true"], cwd="/", env=ENV)
+        await ended(processes)
         own = {pid for pid in _children() - known if b"PROCTOR" in _environment(pid) or _is_zombie(pid)}
-        return own, len(os.listdir("/proc/self/fd")) - before
+        assert (own, len(os.listdir("/proc/self/fd")) - before) == (set(), 0)
 
-    assert with_processes(use) == (set(), 0)
+    async def ended(processes: Processes) -> None:
+        """Supervisors have told how their command ended a moment before they are gone themselves."""
+        while processes._commands:
+            await asyncio.sleep(0.01)
+
+    with_processes(use)
 
 
 def _children() -> set[int]:
@@ -266,7 +277,7 @@ def _environment(pid: int) -> bytes:
 
 def test_orphans_are_reaped_while_the_command_runs() -> None:  # case 118
     orphans = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i+1)); done; echo done"
-    result = shell(orphans, limits=ExecLimits(processes=40), timeout_seconds=50)
+    result = shell(orphans, limits=ExecLimits(processes=150), timeout_seconds=50)
     assert result.out == "done\n", result.err
 
 

@@ -330,7 +330,7 @@ def _prepare_and_tell(image: str, begin: Any, told: Any) -> None:
 
 
 def test_V4_of_several_processes_one_unpacks(tmp_path: Path) -> None:
-    image = images.oci_archive(tmp_path / "image.tar", tar_of_files({f"f{n}": b"x" * 1000 for n in range(500)}))
+    image = images.oci_archive(tmp_path / "image.tar", tar_of_files({f"f{n}": b"x" * 1000 for n in range(100)}))
     context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
     begin, told = context.Barrier(4), context.Queue()
     workers = [context.Process(target=_prepare_and_tell, args=(image, begin, told)) for _ in range(4)]
@@ -343,7 +343,7 @@ def test_V4_of_several_processes_one_unpacks(tmp_path: Path) -> None:
     told.join_thread()
     assert len({root for root, _ in found}) == 1
     assert [did for _, did in found].count(True) == 1
-    assert len(os.listdir(found[0][0])) == 500
+    assert len(os.listdir(found[0][0])) == 100
 
 
 def test_what_a_process_left_that_ended_is_removed_by_the_next(tmp_path: Path, cache: Path) -> None:
@@ -484,7 +484,7 @@ def benign(made: list[images.Member]) -> bool:
     return len(set(seen)) == len(seen) and not inside
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     made=st.lists(members, min_size=1, max_size=8).filter(benign),
     form=st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]),
@@ -499,7 +499,7 @@ def test_a_benign_tar_unpacks_as_tarfile_unpacks_it(made: list[images.Member], f
     assert contents(prepare(str(tmp_path / "image.tar"), nothing)) == contents(expected)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_layers_unpack_as_a_model_says(data: st.DataObject, tmp_path: Path) -> None:
     """A model: names of files by path; a layer first hides what its whiteouts name, then brings its own files."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -161,12 +161,20 @@ def _remove_directory(name: str, parent: int | None, *, strict: bool) -> None:
             raise
 
 
-def remove_unused(folder: str) -> bool:
-    """Remove a sandbox in which nothing was ever done, at once; say whether it was one.
+def remove_unused(folder: str, directories: Sequence[str] = (), files: Sequence[str] = ()) -> bool:
+    """Remove a sandbox that holds no more than empty `directories` and `files` of ours; say whether it was one.
 
-    A thread for two calls to the system would cost more than they do.
+    A thread for a few calls to the system would cost more than they do. Its labels go last: it is listed until then.
     """
     try:
+        for name in directories:
+            with suppress(FileNotFoundError):
+                os.rmdir(f"{folder}/{name}")
+        for name in files:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{folder}/{name}")
+        if os.listdir(folder) != ["labels.json"]:
+            return False
         os.unlink(f"{folder}/labels.json")
         os.rmdir(folder)
     except OSError:  # something is in it: it is removed with the care that this takes

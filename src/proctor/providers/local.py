@@ -140,7 +140,7 @@ class LocalSandbox:
         self._disposed = True
         async with self._disposing:
             await self._processes.kill()
-            if self._made or not _files.remove_unused(self._folder):
+            if not _files.remove_unused(self._folder, _PARTS if self._made else ()):
                 await remove_folder(self._folder, _PARTS)
 
     def _make(self, name: str) -> None:

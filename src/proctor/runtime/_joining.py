@@ -56,7 +56,7 @@ def call(name: str, *arguments: Any) -> int:
     return int(_ctypes.call_function(_functions[name], arguments))
 
 
-def wait_for_namespaces(inside: dict[str, Any] | None, socket: int) -> list[int]:
+def wait_for_namespaces(inside: dict[str, Any] | None, socket: int, groups: _bounding.Groups) -> list[int]:
     """Wait until we are told which namespaces to enter, and open them; ends this process where they are gone.
 
     They start at the same time as this process. None are returned where there is nothing to enter.
@@ -67,6 +67,8 @@ def wait_for_namespaces(inside: dict[str, Any] | None, socket: int) -> list[int]
         __import__(name)
     line = _read_line(socket)
     if not line:
+        for directory in groups.joined:
+            _killing.remove_group(directory)
         os._exit(0)
     try:
         return _open_namespaces(line, inside["network"])

@@ -169,12 +169,12 @@ def remove_group(directory: str) -> bool:
 def remove_groups(directory: str) -> bool:
     """Remove a control group with the groups right below it; say whether it is gone."""
     try:
-        names = os.listdir(directory)
+        with os.scandir(directory) as entries:
+            below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        names = []
-    for name in names:
-        if os.path.isdir(f"{directory}/{name}"):
-            remove_group(f"{directory}/{name}")
+        below = []
+    for folder in below:
+        remove_group(folder)
     return remove_group(directory)
 
 

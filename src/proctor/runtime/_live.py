@@ -6,12 +6,13 @@ import asyncio
 import os
 import select
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from proctor.errors import Fault
 from proctor.runtime import _killing, lineage
 from proctor.runtime._descriptors import readable
+from proctor.runtime.shield import shielded
 from proctor.runtime.spawn_direct import Child
 
 END_SECONDS = 20.0
@@ -69,6 +70,14 @@ class Live:
             os.close(opened)
             raise ProcessLookupError(3, "the namespaces are gone")
         return opened
+
+    async def finish(self, work: Callable[[int], None]) -> None:
+        """Do what is to be done, in a thread, with the root of the file system inside."""
+        root = self.open("root", os.O_PATH | os.O_DIRECTORY)
+        try:
+            await shielded(asyncio.to_thread(work, root), None)  # it has the descriptor until it ends
+        finally:
+            os.close(root)
 
     async def end(self) -> None:
         """Kill everything inside and wait until it is gone; raises `Fault` when it stays."""

@@ -45,9 +45,8 @@ REPORT = '{"exit_code": %s, "signal": %s, "left": %s, "out_of_memory": %s, "cpu_
 class Supervisor:
     """One command and its processes."""
 
-    def __init__(self, request: dict[str, Any], socket: int) -> None:
-        self.request = request
-        self.socket = socket
+    def __init__(self, request: dict[str, Any], socket: int, bounds: _bounding.Groups) -> None:
+        self.request, self.socket, self.bounds = request, socket, bounds
         self.groups: list[str] = []
         self.status: int | None = None
         self.reported = self.kernel_counts = False
@@ -60,7 +59,7 @@ class Supervisor:
         """Start the command, in `namespaces` where there are any. It waits until its limits stand."""
         gate, gate_end = os.pipe()
         supervisor = 0 if self.inside else os.getpid()
-        groups = self.bounds = _bounding.Groups(self.request["groups"])
+        groups = self.bounds
         self.main = _joining.fork_inside(namespaces, groups) if namespaces else groups.bear(beside=False)
         if self.main == 0:
             os.close(gate_end)
@@ -241,9 +240,10 @@ def serve(request: dict[str, Any], socket: int) -> None:
     _killing.prctl(_killing.PR_SET_PDEATHSIG, signals.SIGCONT)
     end_if_alone()
     os.set_inheritable(socket, False)
-    namespaces = _joining.wait_for_namespaces(request["inside"], socket)
+    groups = _bounding.Groups(request["groups"])  # before it waits: namespaces take longer to start
+    namespaces = _joining.wait_for_namespaces(request["inside"], socket, groups)
     os.set_blocking(socket, False)
-    supervisor = Supervisor(request, socket)
+    supervisor = Supervisor(request, socket, groups)
     supervisor.start(namespaces)
     gone = supervisor.run()
     supervisor.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import marshal
 import os
 from collections.abc import Mapping, Sequence
@@ -48,6 +47,7 @@ class Request:
             raise ValueError("the name of a variable cannot be empty or hold `=`")
         if any(b"\0" in text for text in (*argv, *env, *env.values())):
             raise ValueError("a command and its environment cannot hold NUL characters")
+        inside = self.inside
         return marshal.dumps(
             {
                 "argv": argv,
@@ -60,6 +60,6 @@ class Request:
                 "processes": self.limits.processes,
                 "file_bytes": self.limits.file_bytes,
                 "groups": self.groups,
-                "inside": None if self.inside is None else dataclasses.asdict(self.inside),
+                "inside": inside and {"filter": inside.filter, "network": inside.network},
             }
         )

@@ -66,6 +66,14 @@ class Namespaces:
         self.were_there = False
         """Whether they could be started at least once."""
 
+    async def begin(self) -> None:
+        """Begin the first start, as far as to make the control groups of the sandbox; raises `Fault`."""
+        if self._live is None and not (self._closed or self._ending.locked()):
+            starting = self._being_started()
+            await asyncio.sleep(0)
+            if starting.done():
+                starting.result()
+
     async def line(self) -> bytes:
         """Return what tells a supervisor which namespaces to enter; starts them where they are not alive.
 
@@ -106,10 +114,13 @@ class Namespaces:
             raise Fault("provider.lost", "the sandbox was disposed of")
         if self._live is not None and self._live.alive():
             return self._live
+        return await asyncio.shield(self._being_started())
+
+    def _being_started(self) -> asyncio.Task[Live]:
         if self._starting is None or self._starting.done():
             self._starting = asyncio.get_running_loop().create_task(self._start())
-            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is raised below
-        return await asyncio.shield(self._starting)
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the waiting raise it
+        return self._starting
 
     async def _start(self) -> Live:
         try:
@@ -138,7 +149,7 @@ class Namespaces:
 
         Returns None where a spawner started the program and it failed: then it has to be started `directly`.
         """
-        options = file_with(b"\0".join(map(os.fsencode, launch.options)) + b"\0", theirs)
+        options = file_with(os.fsencode("\0".join((*launch.options, ""))), theirs)
         filtered, errors = file_with(launch.filter, theirs), file_with(b"", theirs)
         held = file_with(holder(), theirs)
         (info, info_end), (ready, ready_end), (holding, hold) = os.pipe(), os.pipe(), os.pipe()
@@ -158,7 +169,7 @@ class Namespaces:
                     if start.birth is None:
                         put_in_groups(launch.groups, {live.init, *live.inside()})
                     if launch.finish is not None:
-                        await _finish(live, launch.finish)
+                        await live.finish(launch.finish)
                 except BaseException:
                     live.close()
                     raise
@@ -235,14 +246,3 @@ class _Start:
             self._launch.program, "--args", str(options), "--seccomp", str(filtered), "--info-fd", str(info_end),
             "--die-with-parent", "--", f"/proc/self/fd/{held}",
         ]  # fmt: skip
-
-
-async def _finish(live: Live, finish: Callable[[int], None]) -> None:
-    root = live.open("root", os.O_PATH | os.O_DIRECTORY)
-    try:
-        await shielded(asyncio.to_thread(finish, root), None)  # it has the descriptor until it ends
-    finally:
-        os.close(root)
-
-
-__all__ = ["Launch", "Namespaces"]

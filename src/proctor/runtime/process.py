@@ -129,6 +129,8 @@ class Processes:
         limits = limits or NO_LIMITS
         check_numbers(timeout_seconds, keep_bytes, limits)
         started = self._clock.monotonic()
+        if inside is not None and self._namespaces is not None:
+            await self._namespaces.begin()  # they take longer than the supervisor, which makes its groups meanwhile
         for _ in range(JOIN_ATTEMPTS):
             request = self._request(argv, cwd, env, limits, inside)
             command = Command(request, keep_bytes=keep_bytes, on_output=on_output)

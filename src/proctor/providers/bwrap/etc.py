@@ -1,7 +1,7 @@
 """The /etc of sandboxes without an image: what programs need of the host's, and nothing that is a secret.
 
-It is made once for a process and shared by its sandboxes, read-only: one mount instead of twenty, each of which costs
-half a millisecond. Everything here blocks.
+It is made once for a process and shared by its sandboxes, read-only: a few mounts instead of twenty, each of which
+costs up to half a millisecond. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ PREFIX = "etc-"
 HOST_NAME = "sandbox"
 
 TAKEN = (
-    "alternatives", "ca-certificates/extracted", "crypto-policies", "fonts", "gai.conf", "host.conf", "ld.so.cache",
-    "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "pki/ca-trust/extracted", "pki/tls/cert.pem",
-    "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
-    "terminfo", "timezone",
+    "ca-certificates/extracted", "crypto-policies", "gai.conf", "host.conf", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "localtime", "mime.types", "pki/ca-trust/extracted", "pki/tls/cert.pem", "pki/tls/certs",
+    "pki/tls/openssl.cnf", "protocols", "services", "ssl/cert.pem", "ssl/openssl.cnf", "terminfo", "timezone",
 )  # fmt: skip
-"""Files and directories of the host's /etc; no private key is in any of them."""
+"""Files and directories of the host's /etc that are copied; no private key is in any of them."""
+
+BOUND = ("alternatives", "fonts", "ssl/certs")
+"""Directories of it that are shown as they are, read-only: some hundred files are more to copy than all else is."""
 
 
 class SharedEtc:
@@ -69,11 +71,19 @@ def make_etc(folder: str, home: str) -> None:
     try:
         for name in TAKEN:
             _copy(f"/etc/{name}", f"{folder}/{name}")
+        for name in BOUND:
+            if os.path.isdir(f"/etc/{name}"):
+                os.makedirs(f"{folder}/{name}", exist_ok=True)
         for name, text in _written(home).items():
             Path(folder, name).write_text(text)
     except OSError:
         remove_tree(folder)
         raise
+
+
+def bound_in(folder: str) -> list[str]:
+    """Return which directories of the host are to be shown in such a directory: those that it has a place for."""
+    return [f"/etc/{name}" for name in BOUND if os.path.isdir(f"{folder}/{name}") and os.path.isdir(f"/etc/{name}")]
 
 
 def _copy(source: str, target: str) -> None:
@@ -108,4 +118,4 @@ def _written(home: str) -> dict[str, str]:
     }
 
 
-__all__ = ["HOST_NAME", "SharedEtc", "make_etc"]
+__all__ = ["HOST_NAME", "SharedEtc", "bound_in", "make_etc"]

@@ -162,7 +162,10 @@ class BwrapProvider:
         await remove_folder(folder, bwrap_tree.PARTS)
 
     async def enter(self, sandbox: str) -> Sequence[str]:
-        """Return the command that starts a shell in a sandbox over its files; it has no network."""
+        """Return the command that starts a shell in a sandbox over its files.
+
+        It has the network of this machine where the sandbox had that when it was kept, else none.
+        """
         folder = self._folders.there(sandbox)
         try:
             settled = bwrap_tree.settled_of(folder)
@@ -173,7 +176,8 @@ class BwrapProvider:
         await asyncio.to_thread(make_etc, etc, settled.home)
         filtered = f"{folder}/{bwrap_tree.FILTER}"
         await asyncio.to_thread(Path(filtered).write_bytes, bwrap_seccomp.program() or b"")
-        options = [*bwrap_tree.options(folder, settled, etc, interactive=True), "--die-with-parent", "--seccomp", "9"]
+        made = bwrap_tree.options(folder, settled, etc, resolves=settled.network == "full", interactive=True)
+        options = [*made, "--die-with-parent", "--seccomp", "9"]
         shell = ("/bin/sh", "-c", 'mkdir -p "$1"; cd "$1"; exec /bin/sh', "sh", settled.workdir)
         words = shlex.join([bwrap_program.best(), *options, "--", *shell])
         # Without the variables of this machine: programs inside can read those that their first process began with.

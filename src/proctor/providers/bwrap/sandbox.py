@@ -7,6 +7,7 @@ import errno
 import os
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -69,7 +70,7 @@ class BwrapSandbox:
         self._processes = Processes(self.id, grace_seconds=grace_seconds, cgroups=inner, namespaces=self._namespaces)
         self._disposing = asyncio.Lock()
         self._disposed = False
-        self._used = self._is_settled = False
+        self._is_settled = False
 
     @property
     def workdir(self) -> str:
@@ -170,7 +171,8 @@ class BwrapSandbox:
             await self._egress.close()
             await self._processes.kill()
             await remove_all([directory for directory, _ in self._groups] if self._groups_made else [])
-            self._settle()
+            self._settled = replace(self._settled, network=self._network.mode)
+            tree.settle(self._folder, self._settled)
             await asyncio.to_thread(mark_kept, self._folder)
 
     async def dispose(self) -> None:
@@ -183,7 +185,7 @@ class BwrapSandbox:
             if self._groups_made:
                 await remove_all([directory for directory, _ in self._groups])
                 self._groups_made = False
-            if self._used or not _files.remove_unused(self._folder):
+            if not _files.remove_unused(self._folder, tree.WRITABLE, (tree.SETTLED,)):
                 await remove_folder(self._folder, tree.PARTS)
 
     async def _with_files(self, work: Callable[[RootFiles], T]) -> T:
@@ -213,13 +215,10 @@ class BwrapSandbox:
         resolves = self._network.mode == "full"
         settled, etc = self._settled, self._etc.folder()
         options = tree.options(self._folder, settled, etc, resolves=resolves)
-        finish = None
-        if settled.root is not None:
-            finish = partial(tree.finish_image, settled=settled, etc=etc, resolves=resolves)
-        return Launch(program.best(), options, self._filter, self._holder_groups, finish)
+        finish = partial(tree.finish_image, settled=settled, etc=etc, resolves=resolves)
+        return Launch(program.best(), options, self._filter, self._holder_groups, finish if settled.root else None)
 
     def _settle(self) -> None:
-        self._used = True
         if not self._is_settled:
             tree.settle(self._folder, self._settled)
             self._is_settled = True

@@ -11,6 +11,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 KILL, ALLOW, REFUSE = 0x80000000, 0x7FFF0000, 0x00050000
 EPERM, ENOSYS = 1, 38
@@ -90,6 +91,7 @@ MACHINES = {
 }  # fmt: skip
 
 
+@cache
 def program(machine: str | None = None) -> bytes | None:
     """Return the filter for a machine, by default this one; None for one that it is not known for."""
     found = MACHINES.get(machine or os.uname().machine)

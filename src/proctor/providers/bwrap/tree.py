@@ -16,12 +16,13 @@ import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from proctor.providers._files import remove_tree
 from proctor.providers._rooted import RootFiles
-from proctor.providers.bwrap.etc import HOST_NAME
+from proctor.providers.bwrap.etc import HOST_NAME, bound_in
 from proctor.providers.bwrap.program import NAMESPACES
 from proctor.providers.rootfs.places import make_places, secure_mount_points
 from proctor.runtime.process import base_interpreter
@@ -58,6 +59,8 @@ class Settled:
     """All variables of its commands."""
     places: tuple[str, ...] = ()
     """Directories that commands can write beside the work directory."""
+    network: str = "none"
+    """The mode of the network that it had when it was kept."""
 
 
 def settle(folder: str, settled: Settled) -> None:
@@ -69,7 +72,7 @@ def settle(folder: str, settled: Settled) -> None:
             os.makedirs(f"{folder}/places/{number}", exist_ok=True)
         for name in ("tmp", "var-tmp"):
             os.chmod(f"{folder}/{name}", 0o1777)  # noqa: S103 - so are they everywhere; nobody else comes near them
-    Path(folder, SETTLED).write_text(json.dumps(asdict(settled)))
+    Path(folder, SETTLED).write_text(json.dumps({name: getattr(settled, name) for name in Settled.__slots__}))
 
 
 def settled_of(folder: str) -> Settled:
@@ -83,6 +86,8 @@ def options(folder: str, settled: Settled, etc: str, *, resolves: bool = False, 
     With `resolves` it finds hosts as this machine does. What is `interactive` has a terminal, and its variables set.
     """
     found = [*NAMESPACES, "--hostname", HOST_NAME, "--cap-drop", "ALL", "--clearenv"]
+    if interactive and resolves:
+        found.remove("--unshare-net")  # commands do not enter it either
     for name, value in settled.env.items() if interactive else ():
         found += ["--setenv", name, value]
     if not interactive:
@@ -98,6 +103,8 @@ def options(folder: str, settled: Settled, etc: str, *, resolves: bool = False, 
 def _host_tree(folder: str, settled: Settled, etc: str) -> list[str]:
     """Show the programs of the host, read-only, and a few directories that can be written."""
     found = ["--ro-bind", "/usr", "/usr", "--ro-bind", etc, "/etc", "--dir", "/home", "--dir", "/var"]
+    for place in bound_in(etc):
+        found += ["--ro-bind", place, place]
     for name in TOP:
         if os.path.islink(f"/{name}"):
             found += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
@@ -150,12 +157,14 @@ def _kernel_tree() -> list[str]:
     ]  # fmt: skip
 
 
+@cache
 def interpreter_folder() -> str | None:
     """Return where the interpreter that runs proctor is, if that is not among the programs of the host."""
     base = os.path.realpath(sys.base_prefix)
     return None if base in {"/", "/usr"} or base.startswith("/usr/") else base
 
 
+@cache
 def host_path() -> str:
     """Return the PATH of a sandbox without an image: the interpreter of proctor comes first."""
     return f"{os.path.dirname(os.path.realpath(base_interpreter()))}:{STANDARD_PATH}"

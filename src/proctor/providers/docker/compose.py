@@ -18,7 +18,7 @@ from proctor.model.attempt import Phase
 from proctor.model.environment import Compose, EnvironmentSpec
 from proctor.plugins.api import Say
 from proctor.providers.docker.compose_checks import health_conditions, problems, section
-from proctor.providers.docker.compose_file import builds, pulled, sandbox_file
+from proctor.providers.docker.compose_file import builds, names_of, pulled, sandbox_file
 from proctor.providers.docker.compose_program import (
     INSTALL,
     ComposeFailed,
@@ -31,6 +31,7 @@ from proctor.providers.docker.compose_sweep import last_words, reclaim_networks,
 from proctor.providers.docker.health import checking_health
 from proctor.providers.docker.images import Images
 from proctor.providers.docker.images_build import tag_of
+from proctor.providers.egress.sandbox import refusal_of_hosts
 
 UP_SECONDS = 300.0
 """How long services may take to come up, what they wait for of each other included."""
@@ -58,13 +59,11 @@ def refuse_compose(environment: EnvironmentSpec) -> str | None:
 
 
 def _network_problems(environment: EnvironmentSpec) -> list[str]:
+    """Return what its networks cannot do: they are made either open or closed, and stay so."""
     policies = {environment.network_of(phase) for phase in (Phase.SETUP, Phase.AGENT, Phase.GRADE)}
-    found: list[str] = []
-    if len(policies) > 1:
-        found.append("its services have one network policy for all phases: setup, agent and grade must have the same")
-    if any(policy.mode == "allow" for policy in policies):
-        found.append("its services can have no list of allowed hosts: use `none` or `full`")
-    return found
+    if len(policies) > 1 and any(policy.mode == "full" for policy in policies):
+        return ["its services have the network `full` in all phases, setup, agent and grade, or in none of them"]
+    return [] if (refused := refusal_of_hosts(environment)) is None else [refused]
 
 
 def _refusal(compose: Compose, found: list[str]) -> str | None:
@@ -131,6 +130,11 @@ class Services:
             if reason is error:
                 raise
             raise reason from error
+
+    def names(self, environment: EnvironmentSpec) -> tuple[str, ...]:
+        """Return how services of a file that was read are found by each other."""
+        ready: _Ready = self._images.known.files[_key(environment)]
+        return names_of(ready.content)
 
     async def remove(self, sandbox: str) -> None:
         """Remove the containers, networks and volumes of a sandbox, whichever process made them.

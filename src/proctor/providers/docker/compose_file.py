@@ -50,6 +50,17 @@ def pulled(content: Any) -> list[str]:
     return sorted({str(one["image"]) for one in services if one.get("image") and one.get("build") is None})
 
 
+def names_of(content: Any) -> tuple[str, ...]:
+    """Return the names by which services find each other."""
+    found: list[str] = []
+    for name, one in section(section(content).get("services")).items():
+        service = section(one)
+        found += [name, *map(str, filter(None, (service.get("hostname"),)))]
+        for network in section(service.get("networks")).values():
+            found += map(str, items(section(network).get("aliases")))
+    return tuple(dict.fromkeys(found))
+
+
 def sandbox_file(
     content: Any,
     environment: EnvironmentSpec,
@@ -67,7 +78,7 @@ def sandbox_file(
     """
     assert environment.compose is not None, "an environment with services"
     main = environment.compose.service
-    closed = environment.network_of(Phase.AGENT).mode == "none"
+    closed = environment.network_of(Phase.AGENT).mode != "full"
     services: dict[str, Any] = {}
     for name, one in section(section(content).get("services")).items():
         service = {key: value for key, value in section(one).items() if key not in _DROPPED}
@@ -164,4 +175,4 @@ def _unescaped(value: Any) -> str:
     return str(value).replace("$$", "$")
 
 
-__all__ = ["SERVICE_LABEL", "builds", "pulled", "sandbox_file"]
+__all__ = ["SERVICE_LABEL", "builds", "names_of", "pulled", "sandbox_file"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,27 @@ class ContainerNetwork:
         finally:
             with suppress(OSError):
                 os.close(descriptor)
+
+
+class ServicesNetwork(ContainerNetwork):
+    """The network of the main one of several services, whose own networks lead nowhere else: `names` are theirs.
+
+    What is allowed besides is reached by a proxy in the main service, which the others do not reach.
+    """
+
+    def __init__(self, name: str, environment: EnvironmentSpec, names: Sequence[str]) -> None:
+        super().__init__(name, environment, "none")
+        self._names = names
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What commands are told of the proxy, which is not asked for other services."""
+        found = super().variables
+        direct = {one: ",".join((found[one], *self._names)) for one in ("NO_PROXY", "no_proxy") if one in found}
+        return {**found, **direct}
+
+    async def _disconnect(self, docker: Docker) -> None:
+        """Do nothing: it was never connected."""
 
 
 async def namespace_of(docker: Docker, name: str) -> str:

@@ -19,7 +19,7 @@ from proctor.model.environment import EnvironmentSpec
 from proctor.plugins.api import Capabilities, Say
 from proctor.providers.docker import container as containers
 from proctor.providers.docker.engine import Docker, Engine, engine_faults
-from proctor.providers.docker.network import ContainerNetwork, allow_lists_work, needs
+from proctor.providers.docker.network import ContainerNetwork, ServicesNetwork, allow_lists_work, needs
 from proctor.providers.docker.sandbox import DockerSandbox, Place
 from proctor.runtime.process import GRACE_SECONDS, shielded
 
@@ -158,13 +158,20 @@ class DockerProvider:
     ) -> DockerSandbox:
         services = self._services(docker)
         main = await services.up(environment, sandbox, containers.labels_of(labels, sandbox))
+        setup, network = environment.network_of(Phase.SETUP), None
+        if setup.mode != "full":
+            network = ServicesNetwork(sandbox, environment, services.names(environment))
         try:
             with engine_faults("provider.open_failed", f"service of sandbox {sandbox}"):
                 config: dict[str, Any] = (await docker.containers.container(main).show())["Config"]
             facts = containers.ImageFacts(user=config.get("User") or "", workdir=config.get("WorkingDir") or "")
             workdir, user = containers.workdir_of(environment, facts), containers.user_of(environment, facts)
             owner = await containers.own_directory(docker, sandbox, workdir, user)
+            if network is not None:
+                await network.apply(docker, setup)
         except BaseException as error:
+            if network is not None:
+                await network.close()
             await _removed(services.remove(sandbox), error)
             raise
 
@@ -172,7 +179,7 @@ class DockerProvider:
             await self._services(docker).remove(sandbox)
 
         place = await self._place(environment, sandbox, workdir, user, owner)
-        return DockerSandbox(self._engine, place, None, remove, grace_seconds=self._grace_seconds)
+        return DockerSandbox(self._engine, place, network, remove, grace_seconds=self._grace_seconds)
 
     async def _place(
         self, environment: EnvironmentSpec, sandbox: str, workdir: str, user: str, owner: tuple[int, int]

@@ -168,7 +168,7 @@ class DockerSandbox:
     async def set_network(self, network: Network) -> None:
         """Change what commands reach from now on."""
         if self._network is None:
-            raise NotImplementedError("the network of compose services is the same in all phases")
+            raise NotImplementedError("compose services with the network `full` have it in all phases")
         async with self._use() as docker:
             await self._network.apply(docker, network)
 
