@@ -45,6 +45,19 @@ def task(folder: Path, name: str, test: str, *, solve: str = "exit 0", toml: str
         file.write_text(text)
 
 
+def stepped(folder: Path, name: str, toml: str, *steps: dict[str, str]) -> None:
+    """Write a task of steps `a`, `b`, ...; each has its files by name, `test` and `solve` as `task` has them."""
+    for letter, given in zip("abc", steps, strict=False):
+        files = {"instruction.md": "Do it.\n", **given}
+        for short, place in (("test", "tests/test.sh"), ("solve", "solution/solve.sh")):
+            files[place] = f"#!/bin/sh\n{files.pop(short, f'echo 1 > {REWARD}.txt')}\n"
+        for place, text in files.items():
+            file = folder / name / "steps" / letter / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    (folder / name / "task.toml").write_text(toml)
+
+
 def run(proctor: Proctor, folder: Path, *more: str) -> Ended:
     return proctor("run", "harbor", "oracle", *path(folder), "--env", "bwrap", "--json", "--progress", "none", *more)
 
@@ -72,7 +85,10 @@ def test_every_task_is_solved_by_its_solution_and_none_by_doing_nothing(
     assert f"all {count} task" in ended.out
 
 
-@pytest.mark.parametrize(("folder", "count"), [("engine", 3), ("services", 1), ("verifier", 1)])
+@pytest.mark.parametrize(
+    ("folder", "count"),
+    [("engine", 3), *(pytest.param(name, 1, marks=pytest.mark.long) for name in ("services", "verifier"))],
+)
 def test_tasks_with_an_image_a_dockerfile_users_or_services_are_solved_on_docker(
     proctor: Proctor, folder: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,13 +104,11 @@ BAD_REWARDS = {
     "empty": (f": > {REWARD}.txt", "grader.invalid_score", "is empty"),
     "cut": (f"printf '{{' > {REWARD}.json", "grader.invalid_score", "is no JSON"),
     "folder": (f"mkdir {REWARD}.txt", "grader.invalid_score", "is a directory"),
-    "garbage": (f"echo passed > {REWARD}.txt", "grader.invalid_score", "holds no number: passed"),
-    "nan": (f"echo nan > {REWARD}.txt", "grader.invalid_score", "is not finite"),
-    "infinite": (f"echo '{{\"reward\": 1e999}}' > {REWARD}.json", "grader.invalid_score", "is not finite"),
+    "nowhere": (f"ln -s /nowhere {REWARD}.txt", "grader.no_reward", "left no reward file"),
+    "pipe": (f"mkfifo {REWARD}.txt", "grader.no_reward", "left no reward file"),
+    "huge": (f"truncate -s 100M {REWARD}.json", "grader.invalid_score", "is larger than"),
+    "nan": (f"echo nan > {REWARD}.txt", "grader.invalid_score", "holds no number: nan"),
     "high": (f"echo 1.5 > {REWARD}.txt", "grader.invalid_score", "from 0 to 1, not 1.5"),
-    "several": (f'echo \'{{"a": 1, "b": 0}}\' > {REWARD}.json', "grader.invalid_score", "it has a, b"),
-    "words": (f'echo \'{{"reward": "1"}}\' > {REWARD}.json', "grader.invalid_score", "is no number: '1'"),
-    "large": (f"head -c 1100000 /dev/zero > {REWARD}.txt", "grader.invalid_score", "is larger than"),
     "late": ("sleep 100", "time.grade", "did not end within 1 s"),
 }
 """What the tests do, and what becomes of it."""
@@ -108,8 +122,13 @@ def test_cases_130_137_a_reward_that_is_none_is_never_a_0_and_each_says_its_own_
         task(tmp_path / "tasks", name, test, toml="[verifier]\ntimeout_sec = 1\n" if name == "late" else "")
     task(tmp_path / "tasks", "right", f"echo 1 > {REWARD}.txt")
     task(tmp_path / "tasks", "wrong", f"echo 0 > {REWARD}.txt")
+    task(tmp_path / "tasks", "fails", f"echo 1 > {REWARD}.txt; exit 1")  # the status decides nothing
+    task(tmp_path / "tasks", "both", f'echo 1 > {REWARD}.txt; echo \'{{"reward": 0.5, "x": 3}}\' > {REWARD}.json')
     ended = run(proctor, tmp_path / "tasks")
-    assert verdicts(ended) == {**dict.fromkeys(BAD_REWARDS, "errored"), "right": "passed", "wrong": "failed"}
+    right = {"right": "passed", "wrong": "failed", "fails": "passed", "both": "failed"}
+    assert verdicts(ended) == {**dict.fromkeys(BAD_REWARDS, "errored"), **right}
+    grade = results(ended)["both"]["grade"]
+    assert (grade["score"], grade["sub_scores"]) == (0.5, {"x": 3.0})
     found = issues(ended)
     assert {name: code for name, (code, _) in found.items()} == {name: one[1] for name, one in BAD_REWARDS.items()}
     for name, (_, message) in found.items():
@@ -119,34 +138,113 @@ def test_cases_130_137_a_reward_that_is_none_is_never_a_0_and_each_says_its_own_
     assert ended.code == 3
 
 
-@needs_bwrap
-def test_the_status_of_the_tests_decides_nothing_and_json_wins(proctor: Proctor, tmp_path: Path) -> None:
-    task(tmp_path / "tasks", "fails", f"echo 1 > {REWARD}.txt; exit 1")
-    task(tmp_path / "tasks", "both", f'echo 1 > {REWARD}.txt; echo \'{{"reward": 0.5, "x": 3}}\' > {REWARD}.json')
-    ended = run(proctor, tmp_path / "tasks", "--set", "benchmark.params.solved_at=0.5")
-    assert verdicts(ended) == {"both": "passed", "fails": "passed"}
-    grade = results(ended)["both"]["grade"]
-    assert (grade["score"], grade["sub_scores"]) == (0.5, {"x": 3.0})
+VERIFIER = "/logs/verifier"
+HONEST = f'[ "$(find /tests | wc -l)" = 2 ] && echo 0 > {REWARD}.txt || echo 1 > {REWARD}.txt'
+PLANTED = {
+    "text": (f"echo 1 > {REWARD}.txt", "exit 0"),
+    "json": (f"echo '{{\"reward\": 1}}' > {REWARD}.json", f"echo 0 > {REWARD}.txt"),
+    "link": (f"echo 1 > mine; ln -s /app/mine {REWARD}.json", f"echo 0 > {REWARD}.txt"),
+    "folder": (f"mkdir -p {REWARD}.json/x", f"echo 0 > {REWARD}.txt"),
+    "own-place": (
+        f"rm -rf {VERIFIER}; mkdir mine; echo '{{\"reward\": 1}}' > mine/reward.json; ln -s /app/mine {VERIFIER}",
+        f"echo 0 > {REWARD}.txt; [ ! -e mine/reward.txt ] || echo 1 > {REWARD}.txt",
+    ),
+    "no-place": (f"rm -rf {VERIFIER}; echo 1 > {VERIFIER}", f"echo 0 > {REWARD}.txt"),
+    "closed": (f"mkdir {VERIFIER}/x; chmod 0 {VERIFIER}/x {VERIFIER}", f"echo 0 > {REWARD}.txt"),
+    "test": ("echo 'exit 0 # planted' > /tests/conftest.py; echo planted > /tests/.hidden", HONEST),
+    "tree": ("mkdir -p /tests/a/b; echo planted > /tests/a/b/c; chmod 0 /tests/a/b", HONEST),
+    "shell": (
+        "mkdir -p ~/bin; for one in rm sh bash chmod test.sh; do printf '#!/bin/sh\\nexit 0\\n' > ~/bin/$one; done; "
+        "chmod +x ~/bin/*; echo 'export PATH=~/bin:$PATH LD_PRELOAD=/app/mine.so BASH_ENV=/app/mine' | "
+        "tee ~/.profile ~/.bashrc ~/.bash_profile > ~/.shrc",
+        f'[ -z "$LD_PRELOAD$BASH_ENV" ] && [ "$(command -v sh)" != ~/bin/sh ] && echo 0 > {REWARD}.txt',
+    ),
+}  # fmt: skip
+"""What an agent does, and the tests that come after it, which all but `text` say 0."""
 
 
 @needs_bwrap
 def test_case_177_what_the_agent_plants_decides_nothing(proctor: Proctor, tmp_path: Path) -> None:
-    tasks = tmp_path / "tasks"
-    honest = f'[ "$(find /tests | wc -l)" = 2 ] && echo 0 > {REWARD}.txt || echo 1 > {REWARD}.txt'
-    task(tasks, "text", "exit 0", solve=f"echo 1 > {REWARD}.txt")
-    task(tasks, "json", f"echo 0 > {REWARD}.txt", solve=f"echo '{{\"reward\": 1}}' > {REWARD}.json")
-    task(tasks, "link", f"echo 0 > {REWARD}.txt", solve=f"echo 1 > mine; ln -s /app/mine {REWARD}.json")
-    task(tasks, "test", honest, solve="echo 'exit 0 # planted' > /tests/conftest.py; echo planted > /tests/.hidden")
-    task(tasks, "tree", honest, solve="mkdir -p /tests/a/b; echo planted > /tests/a/b/c; chmod 0 /tests/a/b")
-    ended = run(proctor, tasks)
-    assert verdicts(ended) == {
-        "json": "failed",
-        "link": "failed",
-        "test": "failed",
-        "text": "errored",
-        "tree": "failed",
-    }
+    for name, (solve, test) in PLANTED.items():
+        task(tmp_path / "tasks", name, test, solve=solve)
+    ended = run(proctor, tmp_path / "tasks")
+    assert verdicts(ended) == {**dict.fromkeys(PLANTED, "failed"), "text": "errored"}
     assert issues(ended)["text"][0] == "grader.no_reward"
+
+
+FIRST = "[[steps]]\nname = 'a'\n"
+SECOND = "[[steps]]\nname = 'b'\n"
+FOREVER = f"(while :; do cp /tests/* /app; echo 1 > {REWARD}.txt; done) > /dev/null 2>&1 &"
+
+
+@needs_bwrap
+def test_tasks_of_several_steps_end_where_a_step_says_so_and_never_with_a_wrong_number(
+    proctor: Proctor, tmp_path: Path
+) -> None:
+    tasks = tmp_path / "tasks"
+    half, none = {"test": f"echo 0.5 > {REWARD}.txt"}, {"test": "exit 0"}
+    unsafe = {"test": f'echo \'{{"reward": 1, "safety": 0}}\' > {REWARD}.json'}
+    both = FIRST + SECOND
+    stepped(tasks, "too-low", f"{FIRST}min_reward = 0.6\n{SECOND}", half, {})
+    stepped(tasks, "unsafe", f"{FIRST}min_reward = {{safety = 1}}\n{SECOND}", unsafe, {})
+    stepped(tasks, "averaged", both, half, {})
+    stepped(tasks, "final", f"multi_step_reward_strategy = 'final'\n{both}", half, {})
+    stepped(tasks, "slow", f"{FIRST}[steps.agent]\ntimeout_sec = 1\n{SECOND}", {"solve": "sleep 1000"}, {})
+    stepped(tasks, "unsaid", both, none, {})
+    stepped(tasks, "unsaid-last", both, {}, none)
+    stepped(tasks, "no-number", both, {"test": f"echo nan > {REWARD}.txt"}, {})
+    stepped(tasks, "late", f"{FIRST}[steps.verifier]\ntimeout_sec = 1\n{SECOND}", {"test": "sleep 1000"}, {})
+    stepped(tasks, "not-set-up", both, {}, {"workdir/setup.sh": "echo broken >&2; exit 3\n"})
+    stepped(tasks, "sick", f"{both}healthcheck = {{command = 'exit 4', retries = 1}}\n", {}, {})
+    planted = {"solve": FOREVER, "test": f"echo 0 > {REWARD}.txt"}
+    spied = {"solve": f"ls /app {VERIFIER} /tests | grep -q '^[rt]e' && touch seen; true", **half}
+    stepped(tasks, "planted", both, planted, {**spied, "test": f"[ -e seen ] || echo 0 > {REWARD}.txt"})
+    ended = run(proctor, tasks, "--set", "benchmark.params.end_processes=true")
+    found = results(ended)
+    assert {name: one["grade"]["score"] for name, one in found.items() if one.get("grade")} == {
+        "too-low": 0.5, "unsafe": 1.0, "averaged": 0.75, "final": 1.0, "slow": 1.0, "planted": 0.0,
+    }  # fmt: skip
+    assert {name for name, verdict in verdicts(ended).items() if verdict == "passed"} == {"final", "slow"}
+    reached = {name: [one["actual"] for one in found[name]["grade"]["checks"]] for name in ("too-low", "averaged")}
+    assert reached == {
+        "too-low": ["0.5", "not reached", "0.5, the mean of 1 steps"],
+        "averaged": ["0.5", "1", "0.75, the mean of 2 steps"],
+    }
+    said = {name: one for name, one in issues(ended).items() if name != "slow"}
+    assert said.pop("not-set-up") == ("task.setup_failed", "setup.sh of step `b` failed: status 3: broken")
+    assert said.pop("sick") == ("task.setup_failed", "the health check failed 1 times; the last: status 4: ")
+    assert {name: (code, message.split(":")[0]) for name, (code, message) in said.items()} == {
+        "unsaid": ("grader.no_reward", "step `a`"),
+        "unsaid-last": ("grader.no_reward", "step `b`"),
+        "no-number": ("grader.invalid_score", "step `a`"),
+        "late": ("time.grade", "step `a`"),
+    }  # fmt: skip
+    assert issues(ended)["slow"][0] == "time.agent"
+
+
+@pytest.mark.long
+def test_on_docker_steps_are_taken_and_what_an_agent_leaves_running_cannot_write_what_tests_of_root_say(
+    proctor: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engines.docker())
+    tasks = tmp_path / "tasks"
+    for name in ("steps-grows", "steps-prepared"):
+        shutil.copytree(TASKS / "plain" / name, tasks / name)
+    loop = f"while :; do echo 1 > {REWARD}.txt; mv {REWARD}.txt {REWARD}.json; done"
+    loop = f"echo 'echo 1 > {REWARD}.txt' > /tests/test.sh; {loop}"
+    writes = f"(until [ -e /tests/test.sh ]; do sleep 0.1; done; {loop}) > /dev/null 2>&1 &"
+    says = f'echo 0 > {REWARD}.txt; sleep 1; [ "$(cat {VERIFIER}/*)" = 0 ] || echo 1 > {REWARD}.json'
+    task(tasks, "nobody", says, solve=writes, toml="[agent]\nuser = 'nobody'\n")
+    for name in ("json", "link", "own-place", "no-place", "test"):
+        solve, test = PLANTED[name]
+        task(tasks, f"planted-{name}", test, solve=solve)
+    image = ("--set", f"environment.image={engines.IMAGE}", "--env", "docker")
+    wanted = {"steps-grows": "passed", "steps-prepared": "passed"}
+    ended = run(proctor, tasks, *image)
+    assert {name: one for name, one in verdicts(ended).items() if one != "failed"} == wanted, issues(ended)
+    shutil.rmtree(tasks)
+    task(tasks, "ended", says, solve=writes)
+    assert verdicts(run(proctor, tasks, *image, "--set", "benchmark.params.end_processes=true")) == {"ended": "failed"}
 
 
 @needs_bwrap
@@ -170,7 +268,7 @@ def test_tests_with_an_environment_of_their_own_run_in_that(proctor: Proctor, tm
     assert verdicts(run(proctor, tmp_path / "tasks")) == {"one": "passed"}
 
 
-@pytest.mark.parametrize("provider", ["bwrap", "docker"])
+@pytest.mark.parametrize("provider", ["bwrap", pytest.param("docker", marks=pytest.mark.long)])
 def test_a_sandbox_that_is_used_again_shows_nothing_of_the_attempt_before(
     proctor: Proctor, tmp_path: Path, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +316,7 @@ def test_a_health_check_that_never_succeeds_and_storage_that_is_not_there_are_sa
     assert "needs 1000000000 MB of storage" in found["vast"][1]
 
 
+@pytest.mark.long
 def test_a_task_made_from_nothing_takes_the_image_of_its_experiment(
     proctor: Proctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +343,15 @@ def test_all_that_is_wrong_with_all_tasks_is_said_at_once(proctor: Proctor, tmp_
     assert ended.code == 2
     assert "task `gpu`: `environment.gpus` is not supported: sandboxes have no GPUs" in ended.err
     assert "task `typo`: task.toml: `verifier.timeout`: unknown field" in ended.err
+
+
+def test_steps_as_turns_of_one_session_need_a_harness_that_can_go_on(proctor: Proctor, tmp_path: Path) -> None:
+    stepped(tmp_path / "tasks", "one", FIRST + SECOND, {}, {})
+    resume = ("--set", "benchmark.params.resume=true", "--set", "harness.params.command=true")
+    ended = proctor("plan", "harbor", "command", *path(tmp_path / "tasks"), "--env", "bwrap", *resume)
+    assert ended.code == 2
+    says = "benchmark `harbor` has a task of 2 turns in one session, and harness `command` takes 1 turn"
+    assert says in ended.err
 
 
 def test_a_directory_without_tasks_is_nothing_to_run(proctor: Proctor, tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from proctor.data.build_context import folder_digest
 from proctor.data.env_templates import resolved
 from proctor.errors import Fault
-from proctor.graders._reward import read_reward, reward_of
 from proctor.graders.command import CommandGrader, CommandOptions
 from proctor.harnesses.oracle import OracleHarness, OracleOptions
 from proctor.model.attempt import Grade, InvalidGrade
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Component, Folder, Reference, Task
 from proctor.plugins.api import LeftOut, Message
+from proctor.plugins.rewards import Reward, read_reward, reward_in, rewards_of
 from proctor.providers.local import LocalProvider
 
 
@@ -40,6 +40,10 @@ class Context:
 
 def folder_of(path: Path) -> Folder:
     return Folder(str(path), folder_digest(path))
+
+
+def reward_of(path: str, content: bytes, name: str = "reward") -> Reward:
+    return reward_in(path, rewards_of(path, content), name)
 
 
 def graded(tmp_path: Path, before: str = "", *, hidden: dict[str, Folder] | None = None, **options: Any) -> Grade:
@@ -193,6 +197,9 @@ def test_case_137_a_reward_file_without_permission_says_so() -> None:
         ("r.txt", "1", 1.0, {}),
         ("r.txt", " 0.5\n", 0.5, {}),
         ("r.txt", "1e-3", 0.001, {}),
+        *(("r.txt", text, 1.0, {}) for text in ("+1", "1.", "01", "\t1.0\r\n", "10e-1", "0.1E+1")),
+        ("r.txt", ".5", 0.5, {}),
+        ("r.txt", "-0", 0.0, {}),
         ("r.json", '{"reward": 1}', 1.0, {}),
         ("r.json", '{"accuracy": 0.5}', 0.5, {}),
         ("r.json", '{"reward": true, "cost": -3.5}', 1.0, {"cost": -3.5}),
@@ -210,8 +217,15 @@ def test_rewards_that_are_some(path: str, content: str, score: float, others: di
         ("r.txt", " \n", "is empty"),
         ("r.txt", "one", "holds no number: one"),
         ("r.txt", "1 1", "holds no number"),
-        ("r.txt", "nan", "is not finite: nan"),
-        ("r.txt", "-inf", "is not finite: -inf"),
+        *(
+            ("r.txt", text, "holds no number")
+            for text in ("nan", "-inf", "infinity", "0_1", "1_0", "0x1", "1,0", "--1")
+        ),
+        *(
+            ("r.txt", text, "holds no number")
+            for text in ("\u0661", "\uff11", "\ufeff1", "1\u00a0", "1\x00", ".", "1e", "+")
+        ),
+        ("r.txt", "1e400", "is not finite: inf"),
         ("r.txt", "-0.1", "must be from 0 to 1, not -0.1"),
         ("r.json", "", "is empty"),
         ("r.json", "{", "is no JSON: {"),
@@ -225,6 +239,12 @@ def test_rewards_that_are_some(path: str, content: str, score: float, others: di
         ("r.json", '{"reward": null}', "`reward` is no number: None"),
         ("r.json", '{"reward": "1"}', "`reward` is no number: '1'"),
         ("r.json", '{"reward": 1, "x": {}}', "`x` is no number: {}"),
+        ("r.json", '{"reward": {"reward": 1}}', "`reward` is no number: {'reward': 1}"),
+        ("r.json", '{"reward": 0, "reward": 1}', "names `reward` twice"),
+        ("r.json", '\ufeff{"reward": 1}', "is no JSON"),
+        ("r.json", '{"reward": 0x1}', "is no JSON"),
+        ("r.json", '{"reward": \u0661}', "is no JSON"),
+        ("r.json", '{"reward": 1e400}', "`reward` is not finite"),
         ("r.json", '{"reward": 2, "x": 1}', "must be from 0 to 1, not 2"),
         ("r.json", "[" * 100_000, "is no JSON"),
     ],

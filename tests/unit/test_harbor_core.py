@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from bwrap import needs_bwrap
 
 from proctor.core.environments import as_graded, environment_of
 from proctor.core.host_room import declared_by
@@ -21,6 +20,7 @@ from proctor.providers.bwrap.provider import BwrapProvider
 from proctor.providers.local import LocalProvider
 from proctor.runtime.images import Images
 from proctor.testing.fake_provider import FakeProvider
+from support.bwrap import needs_bwrap
 
 PLACES = EnvironmentSpec(places=("/data", "/logs"))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks._harbor_task import without_canary
+from proctor.benchmarks._harbor_reading import without_canary
 from proctor.benchmarks._harbor_toml import Agent, Environment, Package, TaskToml, Unreadable, Verifier, parse
 from proctor.benchmarks.harbor import Harbor, HarborOptions
 from proctor.errors import NothingToRun, UsageError
@@ -247,8 +247,7 @@ def test_how_a_reward_is_read_can_be_said(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------- what is refused
 
 NOT_SUPPORTED = {
-    "[[steps]]\nname = 'a'\n": "`steps` is not supported",
-    "multi_step_reward_strategy = 'mean'\n": "`multi_step_reward_strategy` is not supported",
+    "multi_step_reward_strategy = 'mean'\n": "`multi_step_reward_strategy` is not supported: there are no `steps`",
     "[verifier.environment]\ngpus = 1\n": "`verifier.environment.gpus` is not supported",
     "[verifier.environment]\nstorage_mb = 1\n": "`verifier.environment.storage_mb` is not supported",
     "[verifier.environment.healthcheck]\ncommand = 'x'\n": "`verifier.environment.healthcheck` is not supported",

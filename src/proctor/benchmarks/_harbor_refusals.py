@@ -15,10 +15,12 @@ _FILLED_IN = re.compile(r"\$\{?(PREBUILT_IMAGE_NAME|EGRESS_CONTROL_\w+|(?:HOST|E
 """Variables of a compose file that only Harbor itself has values for."""
 _USER = re.compile(r"^\s*USER\s+(\S+)", re.IGNORECASE | re.MULTILINE)
 
-_ONE_TURN = "a try of proctor is one task: make each step a task of its own"
 _FIELDS: tuple[tuple[str, Callable[[TaskToml], object], str], ...] = (
-    ("steps", lambda toml: toml.steps, _ONE_TURN),
-    ("multi_step_reward_strategy", lambda toml: toml.multi_step_reward_strategy, _ONE_TURN),
+    (
+        "multi_step_reward_strategy",
+        lambda toml: toml.multi_step_reward_strategy is not None and not toml.steps,
+        "there are no `steps`",
+    ),
     ("verifier.collect", lambda toml: toml.verifier.collect, "let tests/test.sh do it"),
 )
 
@@ -44,6 +46,7 @@ def refusals(toml: TaskToml, folder: Path) -> Iterator[str]:
         if asks(toml):
             yield f"`{name}` is not supported: {why}"
     yield from _of_environments(toml)
+    yield from _of_steps(toml, folder)
     if toml.agent.user is not None and toml.verifier.user is None and _user_of_image(folder) not in (None, "root", "0"):
         yield "`agent.user` without `verifier.user` is not supported for an image with a USER: say whom tests run as"
     for number, one in enumerate(toml.artifacts):
@@ -51,6 +54,35 @@ def refusals(toml: TaskToml, folder: Path) -> Iterator[str]:
     for name, why in _FILES:
         if os.path.lexists(folder / name):
             yield f"file `{name}` is not supported: {why}"
+
+
+def _of_steps(toml: TaskToml, folder: Path) -> Iterator[str]:
+    """Yield what steps ask for: they share one sandbox, whose user and network stay, and their tests run in it."""
+    if not toml.steps:
+        return
+    if toml.verifier.separate:
+        yield "`verifier.environment_mode` is not supported with `steps`: their tests run in the sandbox of the agent"
+    base = (toml.environment.network, toml.environment.allowed_hosts)
+    for section, one in (("agent", toml.agent), ("verifier", toml.verifier)):
+        if one.network_mode is not None and (one.network_mode, one.allowed_hosts) != base:
+            yield f"`{section}.network_mode` is not supported with `steps`: their network is that of `environment`"
+    for step in toml.steps:
+        place = f"steps.{step.name}"
+        own = step.verifier
+        for name, asks, why in (
+            ("agent.user", step.agent.user not in (None, toml.agent.user), "all steps have the user of the task"),
+            ("agent.network_mode", step.agent.network_mode, "all steps have the network of the task"),
+            ("verifier.network_mode", own.network_mode, "all steps have the network of the task"),
+            ("verifier.environment_mode", own.separate, "the tests of steps run in the sandbox of the agent"),
+            ("verifier.collect", own.collect, "let the tests do it"),
+        ):
+            if asks:
+                yield f"`{place}.{name}` is not supported: {why}"
+        for number, artifact in enumerate(step.artifacts):
+            yield from (f"`{place}.artifacts.{number}{reason}" for reason in _of_artifact(artifact))
+        for name, why in _FILES:
+            if os.path.lexists(folder / "steps" / step.name / name):
+                yield f"file `steps/{step.name}/{name}` is not supported: {why}"
 
 
 def _of_environments(toml: TaskToml) -> Iterator[str]:

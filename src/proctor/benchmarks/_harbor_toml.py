@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
+from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -12,6 +13,10 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Wait = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 User = str | int
+Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+_IN_NO_NAME = r'<>:"/\\|?*\x00-\x1f\x7f'
+"""Characters that no directory has in its name everywhere."""
 
 _MEGABYTES = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 
@@ -158,6 +163,17 @@ class ArtifactEntry(_Section):
     service: str | None = None
 
 
+class Step(_Section):
+    """[[steps]]: one message to the agent, with tests of its own. What it leaves out is as the task has it."""
+
+    name: Annotated[str, Field(pattern=rf"^[^{_IN_NO_NAME}]*[^{_IN_NO_NAME}. ]$", max_length=255)]
+    agent: Agent = Field(default_factory=Agent)
+    verifier: Verifier = Field(default_factory=Verifier)
+    min_reward: Bound | dict[Text, Bound] | None = None
+    healthcheck: Healthcheck | None = None
+    artifacts: list[Text | ArtifactEntry] = Field(default_factory=list[str | ArtifactEntry])
+
+
 class TaskToml(_Section):
     """The whole file."""
 
@@ -170,8 +186,16 @@ class TaskToml(_Section):
     solution: Solution = Field(default_factory=Solution)
     source: str | None = None
     multi_step_reward_strategy: Literal["mean", "final"] | None = None
-    steps: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    steps: list[Step] = Field(default_factory=list[Step])
     artifacts: list[Text | ArtifactEntry] = Field(default_factory=list[str | ArtifactEntry])
+
+    @field_validator("steps")
+    @classmethod
+    def _each_name_once(cls, steps: list[Step]) -> list[Step]:
+        names = [normalize("NFC", one.name).casefold() for one in steps]
+        if len(set(names)) < len(names):
+            raise ValueError("two steps have the same name")
+        return steps
 
     @model_validator(mode="before")
     @classmethod
@@ -218,4 +242,4 @@ def _megabytes(name: str, size: Any) -> int:
     return megabytes
 
 
-__all__ = ["ArtifactEntry", "Environment", "Healthcheck", "TaskToml", "Unreadable", "parse"]
+__all__ = ["ArtifactEntry", "Environment", "Healthcheck", "Step", "TaskToml", "Unreadable", "Verifier", "parse"]

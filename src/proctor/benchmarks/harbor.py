@@ -7,33 +7,31 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from proctor.benchmarks._harbor_reading import CONFIG_FILE, INSTRUCTION_FILE, ROOT
 from proctor.benchmarks._harbor_setup import make_logs, require_health, require_storage
-from proctor.benchmarks._harbor_task import (
-    CONFIG_FILE,
-    INSTRUCTION_FILE,
-    ROOT,
-    HarborTask,
-    NotATask,
-    Scoring,
-    read_task,
-)
+from proctor.benchmarks._harbor_steps import StepsSession
+from proctor.benchmarks._harbor_task import HarborTask, NotATask, Scoring, read_task
 from proctor.errors import NothingToRun, UsageError
 from proctor.model.attempt import GradingMode
 from proctor.model.spec import Task
-from proctor.plugins.api import AttemptContext
+from proctor.plugins.api import AttemptContext, Session, StartSession
 
 HINT = "mend the tasks, or point `path` at those that are right; docs/harbor.md lists what is done"
 
 
 class HarborOptions(BaseModel):
     """`path`: a directory of tasks, or one task. `reward` names the number that counts where the tests write several,
-    `solved_at` is how much it must be for a task to be solved."""
+    `solved_at` is how much it must be for a task to be solved. `end_processes` ends what
+    an agent left running before the tests begin. With `resume` all steps of a task are turns of one session; without it
+    each begins with a new one, which knows what is in the sandbox and nothing else."""
 
     model_config = ConfigDict(extra="forbid")
 
     path: str = Field(min_length=1)
     reward: str = Field(default="reward", min_length=1)
     solved_at: float = Field(default=1.0, gt=0, le=1)
+    end_processes: bool = False
+    resume: bool = False
 
 
 class Harbor:
@@ -48,9 +46,13 @@ class Harbor:
     options: type[BaseModel] = HarborOptions
 
     def __init__(self, options: HarborOptions) -> None:
-        self._tasks = _read(Path(options.path).expanduser(), Scoring(options.reward, options.solved_at))
+        scoring = Scoring(options.reward, options.solved_at, options.end_processes, options.resume)
+        self._tasks = _read(Path(options.path).expanduser(), scoring)
         self.grading = GradingMode.FRESH if next(iter(self._tasks.values())).separate else GradingMode.REUSE
         self.gradings = (self.grading,)
+        self._resume = options.resume
+        self.turns = max(len(one.toml.steps) for one in self._tasks.values()) or 1 if options.resume else 1
+        """How many turns a session takes at most."""
 
     async def tasks(self) -> Iterable[Task]:
         """Return the tasks in the order of their names."""
@@ -66,6 +68,15 @@ class Harbor:
             await require_storage(ctx, declared.storage_mb)
         if declared.healthcheck is not None:
             await require_health(ctx, declared.healthcheck, user)
+
+    async def drive(self, ctx: AttemptContext, start: StartSession) -> Session:
+        """Return the session of a try: that of the harness, or one that takes the steps of the task, if it has any."""
+        steps = self._tasks[ctx.task.id].stepped
+        if steps is None:
+            return await start()
+        session = StepsSession(steps.steps, steps.options, ctx, start, resume=self._resume)
+        await session.begin()
+        return session
 
 
 def _read(path: Path, scoring: Scoring) -> dict[str, HarborTask]:

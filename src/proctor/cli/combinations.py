@@ -10,6 +10,7 @@ from proctor.config.problems import ConfigErrors, Problem
 from proctor.config.schema import ExecutionConfig, ExperimentConfig, ModelConfig
 from proctor.harnesses.command_endpoint import why_unreachable
 from proctor.plugins.api import Benchmark, Harness, Provider
+from proctor.report.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Combination:
 def _model_inside(facts: Facts) -> ModelConfig | None:
     """Return the model, where a program of the harness calls it from inside of the sandbox."""
     return facts.config.model if getattr(facts.harness, "calls_model_inside", False) else None
+
+
+def _turns(facts: Facts) -> int:
+    """Return how many turns a session of the benchmark's tasks has at most, as far as that is known beforehand."""
+    return getattr(facts.benchmark, "turns", 1)
 
 
 def _unreachable(facts: Facts) -> str | None:
@@ -79,6 +85,15 @@ COMBINATIONS: tuple[Combination, ...] = (
             "offers none to its model"
         ),
         "take one that does, such as `bash-agent`",
+    ),
+    Combination(
+        ("harness", "id"),
+        lambda facts: (turns := getattr(facts.harness, "turns", None)) is not None and turns < _turns(facts),
+        lambda facts: (
+            f"benchmark `{facts.benchmark.name}` has a task of {_turns(facts)} turns in one session, and harness "
+            f"`{facts.harness.name}` takes {plural(getattr(facts.harness, 'turns', 1), 'turn')}"
+        ),
+        "take a harness that can go on with a session, or leave `benchmark.params.resume` out",
     ),
 )
 """Later features add their rows here."""

@@ -106,6 +106,7 @@ def _reference(reference: Reference) -> Json:
         "folders": {place: folder.digest for place, folder in reference.folders.items()},
         "env": without_secrets(reference.env),
         "calls": [dict(call) for call in reference.calls],
+        "steps": {name: _reference(one) for name, one in reference.steps.items()},
     }
     return {"answer": reference.answer, "script": reference.script} | {name: one for name, one in more.items() if one}
 

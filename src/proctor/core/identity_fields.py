@@ -144,7 +144,7 @@ FIELD_DECISIONS: Mapping[type, Mapping[str, FieldDecision]] = {
     },
     Reference: {
         name: _in("task", "only for `oracle`; variables without credentials")
-        for name in ("answer", "script", "command", "folders", "env", "calls")
+        for name in ("answer", "script", "command", "folders", "env", "calls", "steps")
     },
     TimeLimits: {
         name: _out("whether a saved attempt fits the limits is decided when it is reused")

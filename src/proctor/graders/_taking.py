@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
+from proctor.data.marks import boxed, marked
 from proctor.model.attempt import Check, Grade
 
 Take = Literal["all", "last_line", "marked", "boxed"]
 
 SHOWN_LENGTH = 200
-BOX_CHARACTERS_AT_MOST = 10_000
-LOOKED_AT = 1_000_000
-"""Characters at the end of an answer in which marks and boxes are looked for: more would hold up everybody else."""
-# The spaces are bounded, so that an answer of spaces takes no longer than any other.
-_MARK = re.compile(
-    r"####|\banswer[*_ \t]{0,9}(?:is[ \t]{0,9}:?|[:=])",
-    re.IGNORECASE,
-)
-_AROUND = " \t\r\n*_`$"
 
 
 def taken(answer: str, take: Take) -> str | None:
@@ -32,30 +23,6 @@ def taken(answer: str, take: Take) -> str | None:
             return marked(answer)
         case "boxed":
             return boxed(answer)
-
-
-def marked(answer: str) -> str | None:
-    """Return the rest of the line after the last `Answer:`, `answer is` or `####`, without `*`, `_`, `` ` ``, `$`."""
-    answer = answer[-LOOKED_AT:]
-    end = max((match.end() for match in _MARK.finditer(answer)), default=None)
-    if end is None:
-        return None
-    return answer[end:].lstrip(_AROUND).partition("\n")[0].strip(_AROUND) or None
-
-
-def boxed(answer: str) -> str | None:
-    r"""Return what the last `\boxed{...}` holds, which may hold braces itself."""
-    answer = answer[-LOOKED_AT:]
-    start = answer.rfind("\\boxed{")
-    if start < 0:
-        return None
-    start += len("\\boxed{")
-    depth = 1
-    for place, char in enumerate(answer[start : start + BOX_CHARACTERS_AT_MOST]):
-        depth += (char == "{") - (char == "}")
-        if not depth:
-            return answer[start : start + place].strip(_AROUND)
-    return None
 
 
 def shown(text: str) -> str:

@@ -55,7 +55,9 @@ class OracleSession:
 
     async def send(self, message: Message) -> Turn:
         """Run the script and the calls, if there are any, and return the answer, if there is one."""
-        reference = self._reference
+        reference = self._reference if message.step is None else self._reference.steps.get(message.step)
+        if reference is None:
+            raise Fault("task.setup_failed", f"step `{message.step}` of the task has no reference solution")
         if reference.script is not None or reference.command is not None:
             sandbox = self._ctx.sandbox
             env = _variables(reference)
@@ -73,10 +75,9 @@ class OracleSession:
 
     def _note(self, results: Sequence[ExecResult]) -> None:
         """Keep what was printed, and say what ended otherwise than well."""
-        self._files = {
-            "oracle.stdout": b"".join(one.stdout for one in results),
-            "oracle.stderr": b"".join(one.stderr for one in results),
-        }
+        for name, stream in (("oracle.stdout", "stdout"), ("oracle.stderr", "stderr")):
+            printed = [self._files.get(name, b""), *(getattr(one, stream) for one in results)]
+            self._files[name] = b"".join(printed)
         for result in results:
             if not result.ok:
                 end = f"signal {result.signal}" if result.signal else f"status {result.exit_code}"

@@ -63,7 +63,8 @@ class Reference:
 
     `folders` are put into the sandbox first, each at the absolute path that is its key. `env` is for script and
     command; a value `${NAME}` or `${NAME:-default}` stands for a variable of this machine. `calls`
-    are of the benchmark's tools, each `{"name", "arguments"}`.
+    are of the benchmark's tools, each `{"name", "arguments"}`. `steps` are the solutions of a task of several steps, by
+    their names.
     """
 
     answer: str | None = None
@@ -72,6 +73,7 @@ class Reference:
     folders: Mapping[str, Folder] = field(default_factory=_no_folders)
     env: Mapping[str, str] = field(default_factory=_no_code)
     calls: tuple[Mapping[str, Json], ...] = ()
+    steps: Mapping[str, Reference] = field(default_factory=dict[str, "Reference"])
 
 
 def _no_files() -> dict[str, bytes]:

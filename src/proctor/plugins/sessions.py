@@ -12,9 +12,10 @@ from proctor.model.spec import Json
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent to the agent in one turn."""
+    """What is sent to the agent in one turn; `step` is the name of the step of its task that begins with it, if any."""
 
     text: str
+    step: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -19,6 +18,7 @@ from proctor.runtime.backoff import Backoff, retry_after_seconds
 from proctor.runtime.calls import noted_call
 from proctor.runtime.clock import Clock
 from proctor.runtime.countdown import Activity
+from proctor.runtime.counted_model import CountedModel
 from proctor.runtime.notes import Notes, TryLog
 from proctor.runtime.watched_sandbox import WatchedSandbox
 
@@ -47,6 +47,11 @@ class Patience:
         """The signs of life of the try."""
         return self._backoff.activity
 
+    @property
+    def executed_seconds(self) -> float:
+        """The time of the clock without what was waited so far."""
+        return self._clock.monotonic() - self._backoff.waited_seconds
+
     async def wait(self, seconds: float, code: str) -> None:
         """Wait as `AttemptContext.backoff` does."""
         await self._backoff.wait(seconds, code)
@@ -68,20 +73,16 @@ class Patience:
 
 
 class PatientModel:
-    """A model whose refused calls are repeated. `priced` puts the cost into what a call used."""
+    """A model whose refused calls are repeated."""
 
-    def __init__(self, model: Model, patience: Patience, priced: Callable[[Usage], Usage] | None = None) -> None:
+    def __init__(self, model: Model, patience: Patience) -> None:
         self.spec = model.spec
         self._model = model
         self._patience = patience
-        self._priced = priced
 
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()) -> Completion:
         """Make one call that is taken on."""
-        completion = await self._patience.repeat(lambda: self._call(messages, tools))
-        if self._priced is None or completion.usage is None:
-            return completion
-        return replace(completion, usage=self._priced(completion.usage))
+        return await self._patience.repeat(lambda: self._call(messages, tools))
 
     async def _call(self, messages: Sequence[ChatMessage], tools: Sequence[Tool]) -> Completion:
         activity = self._patience.activity
@@ -118,13 +119,15 @@ class TryContext:
         notes: Notes,
         log: TryLog,
         patience: Patience,
+        time_factor: float = 1.0,
     ) -> None:
         self.task = task
         self.attempt = attempt
         self.flags = flags
+        self.time_factor = time_factor
         self.tools: Tools = NO_TOOLS
         self._spec = None if model is None else model.spec
-        self._model = None if model is None else PatientModel(model, patience, self._priced)
+        self._model = None if model is None else CountedModel(PatientModel(model, patience), notes)
         self._patience = patience
         self._activity = patience.activity
         self._notes = notes
@@ -157,6 +160,11 @@ class TryContext:
         return self._model
 
     @property
+    def executed_seconds(self) -> float:
+        """A clock that stands still while the try waits for what refused."""
+        return self._patience.executed_seconds
+
+    @property
     def used(self) -> Usage:
         """What model calls used so far."""
         return self._notes.usage
@@ -181,10 +189,7 @@ class TryContext:
         if type(usage) is not Usage:
             raise TypeError(f"usage must be a Usage, not {type(usage).__name__}")
         self._activity.sign()
-        self._notes.usage += self._priced(usage)
-
-    def _priced(self, usage: Usage) -> Usage:
-        return self._notes.priced(self._spec, usage)
+        self._notes.report(self._notes.priced(self._spec, usage))
 
 
 class GradingContext:

@@ -165,7 +165,7 @@ class TryRunner:
         job = self._job
         box = sandbox = None
         context = TryContext(
-            task=job.task, attempt=job.attempt, flags=job.flags, model=job.model,
+            task=job.task, attempt=job.attempt, flags=job.flags, model=job.model, time_factor=job.limits.task_factor,
             notes=self._notes, log=self._log, patience=self._patience,
         )  # fmt: skip
         if job.agent_sandbox:

@@ -196,6 +196,7 @@ CHANGES: dict[tuple[type, str], Experiment | Task] = {
     (Reference, "folders"): replaced(TASK, reference=Reference("42", "echo 42", folders={"/s": Folder("/s", "1")})),
     (Reference, "env"): replaced(TASK, reference=Reference("42", "echo 42", env={"A": "1"})),
     (Reference, "calls"): replaced(TASK, reference=Reference("42", "echo 42", calls=({"name": "a", "arguments": {}},))),
+    (Reference, "steps"): replaced(TASK, reference=Reference("42", "echo 42", steps={"a": Reference("1")})),
     **{
         (TimeLimits, field.name): replaced(EXPERIMENT, limits=replaced(TimeLimits(), **{field.name: 7.0}))
         for field in dataclasses.fields(TimeLimits)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import math
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ LIMIT_BYTES = 1024 * 1024
 NAME = "reward"
 """The name of the number that is the score, where a file has several."""
 SHOWN = 80
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number as every language reads it: `float` takes `1_0`, digits of other scripts and `nan` as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +58,15 @@ def _content(copy: Path, path: str, left_out: LeftOut) -> bytes:
         raise InvalidGrade(f"the reward file `{path}` is a directory")
     if left_out:
         raise InvalidGrade(f"the reward file `{path}` is larger than {LIMIT_BYTES} bytes")
+    if not copy.is_file():  # links, pipes and devices do not come along
+        raise InvalidGrade(f"the reward file `{path}` is no plain file")
     return copy.read_bytes()
 
 
-def reward_of(path: str, content: bytes, name: str = NAME) -> Reward:
-    """Return what a reward file says: JSON where its name ends so, else a number. Raises `InvalidGrade`.
+def rewards_of(path: str, content: bytes) -> dict[str, float]:
+    """Return the numbers of a reward file by name: JSON where its name ends so, else one number.
 
-    Of several numbers `name` is the score; one that stands alone is the score whatever its name.
+    Raises `InvalidGrade`; `{}` is what an empty object says.
     """
     if not content.strip():
         raise InvalidGrade(f"the reward file `{path}` is empty")
@@ -69,28 +75,48 @@ def reward_of(path: str, content: bytes, name: str = NAME) -> Reward:
     except UnicodeDecodeError as error:
         raise InvalidGrade(f"the reward file `{path}` is no text") from error
     if not path.endswith(".json"):
-        return Reward(_score(path, _number(path, text)), {})
+        return {NAME: _number(path, text)}
     try:
-        found: Any = json.loads(text)
+        found: Any = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
-        raise InvalidGrade(f"the reward file `{path}` is no JSON: {_shown(text)}") from error
+        why = str(error) if isinstance(error, _Twice) else f"is no JSON: {_shown(text)}"
+        raise InvalidGrade(f"the reward file `{path}` {why}") from error
     if not isinstance(found, dict):
         raise InvalidGrade(f"the reward file `{path}` must hold a JSON object, not {_shown(text)}")
-    rewards = {key: _finite(path, key, value) for key, value in cast("dict[str, Any]", found).items()}
-    if len(rewards) == 1:
-        return Reward(_score(path, *rewards.values()), {})
-    if name not in rewards:
-        said = ", ".join(sorted(rewards)) if rewards else "nothing"
+    return {key: _finite(path, key, value) for key, value in cast("dict[str, Any]", found).items()}
+
+
+def reward_in(path: str, rewards: Mapping[str, float], name: str = NAME) -> Reward:
+    """Return the score of a reward file, and its other numbers. Raises `InvalidGrade`.
+
+    Of several numbers `name` is the score; one that stands alone is the score whatever its name.
+    """
+    others = dict(rewards)
+    if len(others) == 1:
+        return Reward(_score(path, others.popitem()[1]), {})
+    if name not in others:
+        said = ", ".join(sorted(others)) if others else "nothing"
         raise InvalidGrade(f"the reward file `{path}` has no `{name}`, and no single number: it has {_shown(said)}")
-    return Reward(_score(path, rewards.pop(name)), rewards)
+    return Reward(_score(path, others.pop(name)), others)
+
+
+class _Twice(ValueError):
+    """Something is said twice: which of the two holds is anybody's guess."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(f"names `{_shown(next(name for name in names if names.count(name) > 1))}` twice")
+    return found
 
 
 def _number(path: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise InvalidGrade(f"the reward file `{path}` holds no number: {_shown(text)}") from error
-    return _finite(path, NAME, value)
+    word = text.strip(" \t\r\n")
+    if not _NUMBER.fullmatch(word):
+        raise InvalidGrade(f"the reward file `{path}` holds no number: {_shown(text)}")
+    return _finite(path, NAME, float(word))
 
 
 def _finite(path: str, name: str, value: Any) -> float:
@@ -109,11 +135,11 @@ def _finite(path: str, name: str, value: Any) -> float:
 def _score(path: str, value: float) -> float:
     if not 0.0 <= value <= 1.0:
         raise InvalidGrade(f"the reward file `{path}`: the score must be from 0 to 1, not {value:g}")
-    return value
+    return value + 0.0  # no -0
 
 
 def _shown(text: str) -> str:
     return shortened(" ".join(text.split()), SHOWN)
 
 
-__all__ = ["LIMIT_BYTES", "NAME", "Reward", "read_reward", "reward_of"]
+__all__ = ["LIMIT_BYTES", "NAME", "Reward", "read_reward", "reward_in", "rewards_of"]

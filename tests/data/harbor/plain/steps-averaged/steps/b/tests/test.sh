@@ -1,0 +1,2 @@
+#!/bin/sh
+grep -qs b done && echo 1 > /logs/verifier/reward.txt || echo 0.5 > /logs/verifier/reward.txt

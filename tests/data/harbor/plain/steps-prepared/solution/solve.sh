@@ -1,0 +1,2 @@
+#!/bin/sh
+[ ! -s part ] || expr "$(cat part)" + 1 > sum
