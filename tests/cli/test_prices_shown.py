@@ -104,6 +104,23 @@ def test_case_cost_144_a_kind_of_tokens_without_a_price_makes_the_cost_unknown(p
     assert "at least $0.0024, plus 2 calls without price" in ended.err
 
 
+def test_04_P4_a_plan_says_at_least_where_earlier_costs_are_known_in_part(proctor: Proctor) -> None:
+    """Of each earlier call the price of one kind of tokens is not known."""
+    with serve([ok(), ok()]) as server:
+        given = ["trivial", "chat", "openai/any", "--limit=2", *PRICE[:2], f"--set=model.base_url={server.base_url}"]
+        proctor("run", *given)
+        plan, data = proctor("plan", *given), proctor("plan", *given, "--json")
+        several = proctor("plan", *given, "--task-concurrency=1,2")
+    [line] = [line for line in plan.out.splitlines() if line.startswith("expected cost ")]
+    assert "at least $0.00" in line
+    assert line.endswith(": a part of what earlier attempts cost is not known")
+    assert several.out.count("at least $0.00") == 2
+    [forecast] = [json.loads(line) for line in data.out.splitlines() if '"forecast"' in line]
+    assert forecast["cost_usd"] is None
+    assert forecast["cost_at_least_usd"]["p50"] == pytest.approx(2 * 0.001224, rel=0.7), "by lot, as few are known"
+    assert "retries count as in earlier runs" in plan.out
+
+
 @pytest.mark.parametrize("zero", ["0", "0.0", '"0"'])
 def test_case_cost_144_a_price_of_zero_is_known(proctor: Proctor, zero: str) -> None:
     given = [f"--set=model.price.{kind}={zero}" for kind in ("input", "output")]

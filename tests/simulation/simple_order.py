@@ -54,7 +54,8 @@ class Run:
         self.decide()
         self.stopped: set[StopReason] = set()
         self.done = self.dispatched = False
-        self.spent, self.largest = 0.0, -1.0
+        self.spent = plan.spent_before_usd
+        self.largest = -1.0 if plan.largest_before_usd is None else plan.largest_before_usd
 
     def decide(self) -> None:
         for task, ordinal, filling in self.plan.decided:

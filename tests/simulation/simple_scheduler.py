@@ -125,9 +125,10 @@ class SimpleScheduler(Order):
         run, plan, result = slot.run, slot.plan, event.result
         slot.pause(self.now)
         slot.endpoint, slot.resuming = "", False
-        cost = result.usage.cost_usd or 0.0
+        cost = result.usage.cost_at_least_usd + result.grader_usage.cost_at_least_usd
         run.spent, slot.spent = run.spent + cost, slot.spent + cost
-        if slot.spent or run.largest >= 0 or plan.expected_cost_usd is None:
+        told = plan.expected_cost_usd is None and result.outcome is Outcome.GRADED
+        if slot.spent or run.largest >= 0 or told:
             run.largest = max(run.largest, slot.spent)
         slot.last = result
         again = not slot.cancelled and not self.cut and self.deserves_another(slot, result)

@@ -84,6 +84,8 @@ def plans(draw: st.DrawFn, index: int) -> ExperimentPlan:
         early_exit=draw(st.booleans()),
         budget_usd=draw(st.sampled_from((None, None, 0.0, 1.0, 3.0))),
         expected_cost_usd=draw(st.sampled_from((None, 0.5))),
+        spent_before_usd=draw(st.sampled_from((0.0, 0.0, 0.75, 1.0))),
+        largest_before_usd=draw(st.sampled_from((None, None, 0.25))),
         expected_seconds=draw(
             st.just(()) | st.tuples(*(st.sampled_from((None, 1.0, 2.5, 20.0)) for _ in range(tasks)))
         ),

@@ -9,6 +9,7 @@ from proctor.cli.model_limits import differing_limits, endpoints_of
 from proctor.cli.price_notes import price_notes
 from proctor.cli.proxy import proxy_note
 from proctor.cli.resolve import Resolved
+from proctor.cli.spent_before import budget_notes
 from proctor.core.plan import RunPlan
 from proctor.model.attempt import GradingMode
 
@@ -21,6 +22,7 @@ def beforehand(resolved: Sequence[Resolved], plans: Sequence[RunPlan]) -> list[s
     notes += differing_limits(model for one in resolved for model in endpoints_of(one.experiment))
     warnings += price_notes(one.experiment for one in resolved)
     said = [f"warning: {text}" for text in warnings if text] + [f"note: {text}" for text in notes]
+    said += budget_notes(plans)
     proxy = proxy_note(plans, os.environ)
     said += [] if proxy is None else [proxy]
     return list(dict.fromkeys(said))

@@ -169,6 +169,9 @@ class Displays:
 
     def end(self, outcome: Outcome, invocation: str, last_lines: Sequence[str] = ()) -> None:
         """Write the summaries and say them, then `last_lines`; with `--json`, one receipt, whatever went wrong."""
+        cpu = self.watch.cpu()
+        for view in self.views.values():
+            view.host_cpu = cpu
         ends = write_summaries(outcome, self.views, self._writers, self._options.junit)
         lines = [line for end in ends for line in end.lines]
         lines += time_spent_lines(list(self.views.values())) if len(ends) > 1 else []

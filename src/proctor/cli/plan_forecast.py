@@ -36,11 +36,12 @@ def history_of(plan: RunPlan, options: Options, experiments: int = 1) -> History
     )
 
 
-def samples_of(history: History) -> Samples:
-    """Return a history as the forecast takes it."""
+def samples_of(history: History, *, at_least: bool = False) -> Samples:
+    """Return a history as the forecast takes it; with `at_least`, a cost that is not known is what is known of it."""
     by_task: dict[str, list[Sample]] = {}
     for one in history.all:
-        sample = Sample(one.agent_seconds, one.grade_seconds, one.dispose_seconds, one.cost_usd, one.passed)
+        cost = one.known_cost_usd if at_least and one.cost_usd is None else one.cost_usd
+        sample = Sample(one.agent_seconds, one.grade_seconds, one.dispose_seconds, cost, one.passed)
         by_task.setdefault(one.task, []).append(sample)
     return by_task
 
@@ -56,7 +57,12 @@ def predictions_of(
     known = {name: samples_of(history) for name, history in histories.items()}
     found = forecasts(schedules, settings, known, rng_of=_chance)
     if found is not None:
-        return [_prediction(number, one) for number, one in zip(concurrency, found, strict=True)]
+        least = found
+        partly = any(one.known_cost_usd for history in histories.values() for one in history.all)
+        if partly and any(one.cost_usd is None for one in found):
+            known = {name: samples_of(history, at_least=True) for name, history in histories.items()}
+            least = forecasts(schedules, settings, known, rng_of=_chance) or found
+        return [_prediction(*each) for each in zip(concurrency, found, least, strict=True)]
     unknown: list[Prediction] = []
     for number, setting in zip(concurrency, settings, strict=True):
         count = rounds(schedules, setting, rng_of=_chance, attempts_at_most=ATTEMPTS_AT_MOST // len(settings))
@@ -69,7 +75,8 @@ def _chance(draw: int) -> random.Random:
     return random.Random(f"forecast {draw}")  # noqa: S311 - it draws durations, no secrets
 
 
-def _prediction(concurrency: int, one: Forecast) -> Prediction:
+def _prediction(concurrency: int, one: Forecast, least: Forecast) -> Prediction:
+    partly = one.cost_usd is None and least.cost_usd is not None
     return Prediction(
         task_concurrency=concurrency,
         at_once=one.peak,
@@ -79,6 +86,7 @@ def _prediction(concurrency: int, one: Forecast) -> Prediction:
         rounds=None,
         draws=one.draws,
         block=one.block,
+        cost_at_least_usd=_quantiles(least.cost_usd) if partly and least.cost_usd is not None else None,
     )
 
 
@@ -107,6 +115,7 @@ def planned_experiment(one: Resolved, plan: RunPlan, history: History) -> Planne
         tasks_known=sum(task.id in known for task in plan.tasks),
         decisions=_decisions_of(plan),
         prices=priced_models(experiment),
+        spent_before_usd=schedule.spent_before_usd,
         judge=experiment.judge.id if experiment.judge and schedule.judge else None,
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from proctor.cli.earlier_runs import group_of, left_out, open_record
 from proctor.cli.saved_attempt import is_intact, saved_attempt
+from proctor.cli.spent_before import with_spent_before
 from proctor.cli.what_changed import Slot, name_changes
 from proctor.core.plan import RunPlan
 from proctor.core.reuse import NEW, Decided, Door, Kind, Rerun, closed_by_early_exit, decide
@@ -156,7 +157,10 @@ def look_up(run_plan: RunPlan, record: Record, group: Path, asked: Reusing) -> F
     taken = (*FILLED, Kind.GRADE_ONLY)
     fillings = tuple(_filling(slot, one, sources) for slot, one in decided.items() if one.kind in taken)
     schedule = replace(run_plan.schedule, decided=fillings)
-    return replace(run_plan, schedule=schedule, decided=decided), sources
+    run_plan = replace(run_plan, schedule=schedule, decided=decided)
+    if schedule.budget_usd is not None and door.rerun is not Rerun.ALL and not door.sandbox_wanted:
+        run_plan = with_spent_before(run_plan, found.values(), record)
+    return run_plan, sources
 
 
 FILLED = (Kind.REUSE, Kind.ACCEPT)

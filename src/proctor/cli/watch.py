@@ -35,7 +35,7 @@ class Watch:
         """When the wait of an attempt between two tries is over, by the monotonic clock."""
         self.holders: Mapping[str, str] = {}
         """Who holds the leases that are waited for."""
-        self._meter = HostMeter()
+        self._meter, self._whole = HostMeter(), HostMeter()
         self._host: HostLoad | None = None
         self._looked_at = clock.monotonic()
 
@@ -45,6 +45,7 @@ class Watch:
         To be called in the task that runs it.
         """
         self.waits = WaitMeter(look)
+        self._whole = HostMeter()
         METER.set(self.calls)
         return self.waits
 
@@ -79,6 +80,10 @@ class Watch:
     def health(self, views: Iterable[Tallies]) -> Health:
         """Return how endpoints, providers and this machine are doing."""
         return health_of(views, call_stats(self.calls), self._load())
+
+    def cpu(self) -> float | None:
+        """Return the share of this machine's CPUs that was in use since it began; to be called once."""
+        return self._whole.cpu()
 
     def _load(self) -> HostLoad | None:
         now = self._clock.monotonic()

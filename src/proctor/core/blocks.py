@@ -60,6 +60,7 @@ class Blocks:
             environments=_of(plan.environments, first),
             groups=tuple(_group(group, place) for group in plan.groups),
             expected_cost_usd=None if plan.expected_cost_usd is None else plan.expected_cost_usd * weight,
+            largest_before_usd=None if plan.largest_before_usd is None else plan.largest_before_usd * weight,
             early_exit=False,  # the durations take it into account
             lifetime_seconds=None,
             decided=(),  # likewise

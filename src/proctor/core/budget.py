@@ -6,7 +6,7 @@ Money is counted in whole nanodollars, so that sums are exact in any order.
 from __future__ import annotations
 
 from proctor.core.schedule import ExperimentPlan
-from proctor.model.attempt import NO_USAGE, TryResult
+from proctor.model.attempt import NO_USAGE, Outcome, TryResult
 
 _NANO = 1_000_000_000
 
@@ -25,7 +25,7 @@ def least_cost_of(result: TryResult) -> int:
 
 
 class Budget:
-    """The books of one budget.
+    """The books of one budget, which begin with what earlier runs paid for the same slots.
 
     A cost of which not all is known counts as what is known of it: then more may be spent than the books say, but
     never less, and what is known to be spent is never beyond the limit for it.
@@ -36,8 +36,9 @@ class Budget:
     def __init__(self, plan: ExperimentPlan) -> None:
         self.limit = None if plan.budget_usd is None else nanodollars(plan.budget_usd)
         self._expected = None if plan.expected_cost_usd is None else nanodollars(plan.expected_cost_usd)
-        self._largest: int | None = None
-        self.spent = 0
+        before = plan.largest_before_usd
+        self._largest = None if before is None else nanodollars(before)
+        self.spent = nanodollars(plan.spent_before_usd)
         self.reserving = 0
         """Tries in flight, and retries that were let through and wait for their permits."""
 
@@ -68,11 +69,14 @@ class Budget:
         return self.spent + (self.reserve or 0) > self.limit
 
     def ended(self, result: TryResult, spent_before: int) -> int:
-        """Take the end of a try into account; return what its attempt has cost so far, `spent_before` included."""
+        """Take the end of a try into account; return what its attempt has cost so far, `spent_before` included.
+
+        One that broke before anything was paid for tells nothing of what attempts cost.
+        """
         self.reserving -= 1
         cost = least_cost_of(result)
         self.spent += cost
         total = spent_before + cost
-        if total or self._largest is not None or self.reserve is None:
+        if total or self._largest is not None or (self.reserve is None and result.outcome is Outcome.GRADED):
             self._largest = max(self._largest or 0, total)
         return total

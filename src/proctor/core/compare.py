@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proctor.core.statistics import NEAR, Interval, student_cdf, student_quantile
+from proctor.core.statistics import NEAR, Interval, student_quantile, student_tail
 
 EXACT_DIFFERENCES = 20
 """Up to so many tasks with a difference every assignment of signs is looked at: about a million of them."""
@@ -70,14 +70,20 @@ def _test(differences: Sequence[float], *, won: int, lost: int, single: bool) ->
     error = _standard_error(differences)
     assert error, "differences that differ"
     t = abs(_mean(differences)) / error
-    return "Student's, paired by task", max(0.0, 2 * (1 - student_cdf(t, len(differences) - 1)))
+    return "Student's, paired by task", student_tail(t, len(differences) - 1)
 
 
 def mcnemar(won: int, lost: int) -> float:
     """Return the two-sided exact p-value of `won` against `lost` tasks, of which each is a toss of a coin (McNemar)."""
-    tosses = won + lost
-    tail = sum(math.comb(tosses, n) for n in range(min(won, lost) + 1))
-    return min(1.0, 2 * tail / 2**tosses) if tosses else 1.0
+    tosses, fewer = won + lost, min(won, lost)
+    # Of the tail only its largest term is worked out in whole numbers: each one below it is a share of the one before.
+    tail = term = 1.0
+    for n in range(fewer, 0, -1):
+        term *= n / (tosses - n + 1)
+        tail += term
+        if term < tail * 1e-17:
+            break
+    return min(1.0, 2 * tail * (math.comb(tosses, fewer) / 2**tosses))
 
 
 def sign_flips(differences: Sequence[float]) -> float:

@@ -2,7 +2,8 @@
 
 Durations are drawn several times from what earlier attempts tell; each draw is run to its end in virtual time, and the
 results are summed up as quantiles. What the spread shows is the chance in single attempts; it does not know of days on
-which everything is slower. Failures, retries and backoffs are left out. Deterministic: the same plans, samples and
+which everything is slower. What retries took and cost is in the samples of the attempts that had some; waits before
+them and attempts that came to no score are left out. Deterministic: the same plans, samples and
 seeds give the same forecast, and all settings that are compared get the same draws.
 """
 

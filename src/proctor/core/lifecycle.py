@@ -136,6 +136,10 @@ _BACKOFFS: Mapping[State, State] = {
 """Where a try stands while it waits inside."""
 
 
+_DYING = (Step.DISPOSE_STARTED, Step.DISPOSE_ENDED, Step.PHASE_ENDED)
+"""What a try that died while it waited reports: it disposes and ends without the word to go on."""
+
+
 def _common() -> Table:
     s, t = State, Step
     executing = (s.WORKING, s.IN_SANDBOX, s.SANDBOX_GONE)
@@ -171,9 +175,7 @@ def _ends(begin: State) -> Table:
 def _backoff(state: State) -> Table:
     s, t = State, Step
     waits = _BACKOFFS[state]
-    # A try whose process died while it waited disposes and ends without the word to go on.
-    dying = (t.DISPOSE_STARTED, t.DISPOSE_ENDED, t.PHASE_ENDED)
-    table = _stay((waits,), (t.BACKED_OFF, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, *dying))
+    table = _stay((waits,), (t.BACKED_OFF, t.SANDBOX_DISPOSED, t.ISSUE_RAISED, *_DYING))
     table[state, t.BACK_OFF] = waits
     table[waits, t.RESUME] = state
     table[waits, t.CANCEL] = s.CANCELLING
@@ -187,7 +189,7 @@ def _apart(kind: Kind) -> Table:
     table: Table = {}
     for state in (s.WORKING, s.SANDBOX_GONE, *((s.IN_SANDBOX,) if kind.lane else ())):
         table[state, t.QUEUE_GRADING] = s.GRADING_QUEUED
-    table |= _stay((s.GRADING_QUEUED,), (t.SANDBOX_DISPOSED, t.ISSUE_RAISED))
+    table |= _stay((s.GRADING_QUEUED,), (t.SANDBOX_DISPOSED, t.ISSUE_RAISED, *_DYING))
     table[s.GRADING_QUEUED, t.GRANT] = s.GRADING
     table[s.GRADING_QUEUED, t.CANCEL] = s.CANCELLING
     table[s.GRADING_QUEUED, t.TRY_ENDED] = s.ENDED

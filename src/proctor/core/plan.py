@@ -85,6 +85,8 @@ class RunPlan:
     schedule: ExperimentPlan
     decided: Mapping[tuple[int, int], Decided] = field(default_factory=dict[tuple[int, int], Decided])
     """What is done with slots (place of the task, ordinal) for which something is saved; the others are new."""
+    unpriced_before: int = 0
+    """Earlier attempts that count to the budget, with a cost of which not all is known."""
 
     def __len__(self) -> int:
         return self.schedule.slots

@@ -143,9 +143,13 @@ def remaining_cost(lefts: Sequence[WhatsLeft]) -> Cost | None:
         number = slots + len(running)
         if not number:
             continue
-        expected = queued * (slots / left.slots if left.slots else 0.0) + math.fsum(cost or 0.0 for cost in running)
+        in_flight = math.fsum(cost or 0.0 for cost in running)
+        expected = queued * (slots / left.slots if left.slots else 0.0) + in_flight
         budget = left.plan.budget_usd
-        usd += expected if budget is None else min(expected, max(0.0, budget - left.spent_usd))
+        if budget is not None and expected:  # what is in flight goes on, and only whole attempts are started
+            each = expected / number
+            expected = min(expected, max(in_flight, each * math.floor(max(0.0, budget - left.spent_usd) / each + 1e-9)))
+        usd += expected
         deviation, seen = left.cost.deviation, max(left.cost.here.count, left.cost.before.count)
         if deviation is None and expected > 0:
             told = False

@@ -92,6 +92,10 @@ class ExperimentPlan:
     budget_usd: float | None = None
     expected_cost_usd: float | None = None
     """Of one attempt."""
+    spent_before_usd: float = 0.0
+    """What earlier runs paid for these slots as they are now; it counts to the budget."""
+    largest_before_usd: float | None = None
+    """The most that one attempt cost in them, as far as it is known; None where nothing was paid."""
     expected_seconds: tuple[float | None, ...] = ()
     """By task: the median of earlier attempts."""
     cpus: tuple[float, ...] = ()

@@ -7,8 +7,11 @@ number of attempts makes up for few tasks. What cannot be estimated is None, nev
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 NORMAL_QUANTILE = 1.959963984540054
@@ -38,35 +41,54 @@ class Estimate:
 # ------------------------------------------------------------------------------------------------------ distributions
 
 
-def student_cdf(t: float, df: int) -> float:
-    """Return the probability of Student's distribution up to `t`, with a whole number of degrees of freedom.
+def student_tail(t: float, df: int) -> float:
+    """Return the chance of being at least as far from 0 as `t`, on either side, by Student's distribution.
 
-    Closed forms: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    It is I(df / (df + t^2); df / 2, 1 / 2) (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.27), not 1
+    less the rest: a chance of 1e-100 is not rounded to 0.
     """
-    angle = math.atan(abs(t) / math.sqrt(df))
-    cosine_squared = math.cos(angle) ** 2
-    term = math.cos(angle) if df % 2 else 1.0
-    total = term if df > 1 else 0.0
-    for n in range(2 if df % 2 else 1, df - 1, 2):
-        term *= n / (n + 1) * cosine_squared
-        total += term
-    central = 2 / math.pi * (angle + math.sin(angle) * total) if df % 2 else math.sin(angle) * total
-    return 0.5 + math.copysign(central / 2, t)
+    square = t * t / df
+    if math.isinf(square):
+        return 0.0
+    below, above = 1 / (1 + square), square / (1 + square)
+    if below < (df / 2 + 1) / (df / 2 + 2.5):
+        return _beta(below, above, df / 2, 0.5)
+    return 1 - _beta(above, below, 0.5, df / 2)
 
 
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function of `x`, with `rest` = 1 - x, where x < (a + 1) / (a + b + 2).
+
+    By its continued fraction (26.5.8), worked out forwards (Lentz 1976).
+    """
+    if x == 0:
+        return 0.0
+    power = a * (math.log1p(-rest) if rest < 0.5 else math.log(x)) + b * (math.log1p(-x) if x < 0.5 else math.log(rest))
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + power) / a
+    above, below = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value, step = below, 1
+    change = 0.0
+    while abs(change - 1) > 1e-15 and step < 10_000:
+        even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step))
+        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1))
+        below, above = 1 / (1 + even * below), 1 + even / above
+        value *= below * above
+        below, above = 1 / (1 + odd * below), 1 + odd / above
+        change = below * above
+        value *= change
+        step += 1
+    return front * value
+
+
+@lru_cache(maxsize=1024)
 def student_quantile(df: int) -> float:
-    """Return what a variable of Student's distribution stays below with a probability of 0.975.
-
-    Beyond 1,000 degrees of freedom it is the normal distribution's, which differs by less than 0.2 %.
-    """
-    if df > 1000:
-        return NORMAL_QUANTILE
+    """Return what a variable of Student's distribution stays below with a probability of 0.975."""
     low = high = NORMAL_QUANTILE
-    while student_cdf(high, df) < 0.975:
+    while student_tail(high, df) > 0.05:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if student_cdf(middle, df) < 0.975 else (low, middle)
+        low, high = (middle, high) if student_tail(middle, df) > 0.05 else (low, middle)
     return high
 
 
@@ -92,16 +114,17 @@ def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
     tasks as clusters: sqrt(C / (C - 1) * sum((sum of the deviations of a task)^2)) / N, for N scores of C tasks (Miller
     2024, "Adding error bars to evals", with the correction for few clusters).
     """
-    tasks = [task for task in scores if task]
-    samples = sum(len(task) for task in tasks)
+    tasks = [tuple(task) for task in scores if task]
+    samples = sum(map(len, tasks))
     if not samples:
         return None
     clusters = len(tasks)
-    mean = math.fsum(score for task in tasks for score in task) / samples
-    deviations = math.fsum(math.fsum(score - mean for score in task) ** 2 for task in tasks)
+    mean = math.fsum(chain.from_iterable(tasks)) / samples
+    alike = Counter(tasks)  # of many tasks most have the scores of another one
+    deviations = math.fsum(times * math.fsum(score - mean for score in task) ** 2 for task, times in alike.items())
     error = math.sqrt(clusters / (clusters - 1) * deviations) / samples if clusters > 1 else None
     interval: Interval | None = None
-    kinds = {(min(task), max(task), len(task)) for task in tasks}
+    kinds = {(min(task), max(task), len(task)) for task in alike}
     if all(low == high in (0.0, 1.0) for low, high, _ in kinds) and (
         len({count for *_, count in kinds}) == 1 or len({low for low, *_ in kinds}) == 1
     ):
@@ -149,6 +172,6 @@ class AtK:
 def at_k(counts: Sequence[tuple[int, int]], k: int) -> AtK:
     """Return both for tasks of which (scored, passed) attempts are given."""
     enough = [(scored, passed) for scored, passed in counts if scored >= k]
-    at = [value for one in enough if (value := pass_at_k(*one, k)) is not None]
-    hat = [value for one in enough if (value := pass_hat_k(*one, k)) is not None]
-    return AtK(k, mean_of([[value] for value in at]), mean_of([[value] for value in hat]), len(counts) - len(enough))
+    found = {one: (pass_at_k(*one, k), pass_hat_k(*one, k)) for one in set(enough)}
+    at, hat = ([[value] for one in enough if (value := found[one][place]) is not None] for place in (0, 1))
+    return AtK(k, mean_of(at), mean_of(hat), len(counts) - len(enough))

@@ -101,7 +101,8 @@ class Tries:
 
     def _moment_after(self, attempt: Attempt, step: Step) -> Moment | None:
         """Return the moment, in the words of the table, to which a step leads; None where it leads to no other."""
-        if attempt.backing_off is not None:
+        queued = attempt.state is State.GRADING_QUEUED and step is not Step.QUEUE_GRADING
+        if attempt.backing_off is not None or queued:
             return None  # it died while it waited: its end returns everything
         if step is Step.QUEUE_GRADING:
             return Moment.AWAITING_GRADING

@@ -62,8 +62,8 @@ class WhatsLeft:
         self._seen: dict[str, list[Sample]] = {}
         self._flights: dict[AttemptId, Executed] = {}
         self.seconds, self.cost = (SumOfLeft(len(plan.task_ids), self._left) for _ in range(2))
-        self.spent_usd = 0.0
-        """What the tries that ended cost, as far as it is known."""
+        self.spent_usd = plan.spent_before_usd
+        """What counts to the budget, as far as it is known: what earlier runs paid, and the tries that ended."""
         self._passed = self._scored = 0
         for task, samples in history.items():
             if (index := self._tasks.get(task)) is not None:
@@ -114,7 +114,7 @@ class WhatsLeft:
         if not (result.usage.calls or result.grader_usage.calls):
             return
         used = result.usage + result.grader_usage
-        self.spent_usd += used.cost_usd or 0.0
+        self.spent_usd += used.cost_at_least_usd
         if flight is not None:
             flight.usage += used
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -26,24 +25,6 @@ from proctor.plugins.api import ChatMessage, Completion, Tool, ToolCall
 
 NO_ID = "\ue000"
 """Stands for the id of a tool call that came without one, until it gets one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _CallOfAnswer(ToolCall):
-    """A tool call that remembers the answer that it came in.
-
-    Endpoints want back what a message cannot say: the signature of a thought, the thought itself. Whoever puts these
-    calls into the conversation sends it back without knowing of it.
-    """
-
-    answer: ModelResponse | None = None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ToolCall):
-            return NotImplemented
-        return (self.id, self.name, self.arguments) == (other.id, other.name, other.arguments)
-
-    __hash__ = ToolCall.__hash__
 
 
 def history(messages: Sequence[ChatMessage]) -> list[ModelMessage]:
@@ -81,10 +62,10 @@ def _part_of(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
 def _answer_of(message: ChatMessage) -> ModelResponse:
     """Return a message of the assistant: as it came from the endpoint, where it was not changed since."""
     calls = message.tool_calls
-    first = calls[0] if calls else None
-    if isinstance(first, _CallOfAnswer) and first.answer is not None:
-        answer = first.answer
-        if message.text == _text(answer) and calls == tuple(_call(part) for part in _call_parts(answer)):
+    answer = calls[0].answer if calls else None
+    if isinstance(answer, ModelResponse):
+        said = (_text(answer), tuple(_call(part) for part in _call_parts(answer)))
+        if said == (message.text, calls):
             return answer
     parts: list[ModelResponsePart] = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in calls]
     if message.text or not calls:
@@ -130,7 +111,7 @@ def _call_parts(response: ModelResponse) -> list[ToolCallPart]:
 
 
 def _call(part: ToolCallPart, answer: ModelResponse | None = None) -> ToolCall:
-    return _CallOfAnswer(part.tool_call_id, part.tool_name, arguments_of(part), answer)
+    return ToolCall(part.tool_call_id, part.tool_name, arguments_of(part), answer)
 
 
 def arguments_of(part: ToolCallPart) -> str:

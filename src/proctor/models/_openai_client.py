@@ -41,6 +41,8 @@ class _ChatModel(OpenAIChatModel):
             raise ValueError("the answer has no choices")
         if not _is_readable(response.usage):
             response.usage = None
+        if response.usage is not None:
+            _count_thoughts(response.usage)
         choices: list[dict[str, Any]] = response.model_dump(warnings=False)["choices"]
         _make_calls_readable(choices[0].get("message"))
         return super()._validate_completion(response.model_copy(update={"choices": choices}))
@@ -78,6 +80,20 @@ def _is_readable(usage: CompletionUsage | None) -> bool:
     needed = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "total_tokens")]
     extra = [getattr(details, "cached_tokens", None), getattr(more, "reasoning_tokens", None)]
     return all(is_count(each) for each in needed) and all(each is None or is_count(each) for each in extra)
+
+
+def _count_thoughts(usage: CompletionUsage) -> None:
+    """Count thoughts as output where an endpoint has them in its total only: they are paid for like all output.
+
+    A total that may hold something else, such as what was cached, says nothing.
+    """
+    apart = usage.total_tokens - usage.prompt_tokens - usage.completion_tokens
+    thoughts = getattr(usage.completion_tokens_details, "reasoning_tokens", None) or 0
+    cached = getattr(usage.prompt_tokens_details, "cached_tokens", None) or any(
+        "cache" in x for x in usage.model_extra or ()
+    )
+    if apart > 0 and (apart == thoughts or not (thoughts or cached)):
+        usage.completion_tokens += apart
 
 
 def _usage(reported: RequestUsage) -> Usage | None:

@@ -120,8 +120,10 @@ class Prices:
         """
         if usage.cost_usd is not None:
             return usage if usage.price_sources else replace(usage, price_sources=(REPORTED,))
-        if usage.price_sources or usage.priced_calls or usage == Usage():
+        if usage.price_sources or usage == Usage():
             return usage  # priced before, as far as it could be
+        if usage.known_cost_usd or usage.priced_calls:
+            return replace(usage, price_sources=(REPORTED,))  # a part of it came with it
         usage = usage if usage.calls else replace(usage, calls=1)
         tariff = None if spec is None else self._tariff(spec)
         if spec is None or tariff is None:

@@ -40,7 +40,7 @@ async def ask(
         # One that knows of no tools, as long as it is asked for none, does not have to.
         completion = await (model.complete(messages, tools) if tools else model.complete(messages))
     except BaseException as error:
-        if not (isinstance(error, Fault) and (error.refused or error.code in NOT_TAKEN_ON)):
+        if not costs_nothing(error):
             ctx.usage(A_CALL)  # one that was cut off by a limit is paid for as well, nobody knows how much
             if trajectory is not None:
                 trajectory.lose_call()
@@ -51,6 +51,11 @@ async def ask(
     if completion.stop_reason == CONTENT_FILTER:
         ctx.issue("model.refusal", f"a content filter stopped the answer of {model.spec.id}")
     return completion
+
+
+def costs_nothing(error: BaseException) -> bool:
+    """Say whether the call that ended so was not taken on by its endpoint: then nobody is paid for it."""
+    return isinstance(error, Fault) and (error.refused or error.code in NOT_TAKEN_ON)
 
 
 def collected(ctx: AttemptContext, trajectory: Trajectory) -> Collected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from proctor.model.attempt import Usage
@@ -21,11 +21,16 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool, as the model wrote it: `arguments` is meant to be a JSON object, and may be anything."""
+    """A call of a tool, as the model wrote it: `arguments` is meant to be a JSON object, and may be anything.
+
+    Endpoints want back what a message cannot say, such as the signature of a thought. `answer` is where a model keeps
+    the answer that a call came in: who puts the call into the conversation sends it back without knowing of it.
+    """
 
     id: str
     name: str
     arguments: str
+    answer: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class InFlight:
     """Once its last try has ended: the code that another one would be made for."""
     ended: bool = False
     """Whether its last try has ended: then it is sealed in the same moment, or waits to be tried again."""
+    saved: Usage = NO_USAGE
+    """What its try had used when its work was saved; what the whole try used is known at its end."""
     work: Usage = NO_USAGE
     """What the work used that counts so far; a try of grading only leaves it in force."""
     grading: Usage = NO_USAGE

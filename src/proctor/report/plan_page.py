@@ -29,6 +29,8 @@ class PlannedExperiment:
     """How many of its slots each decision is about."""
     prices: Mapping[str, str] = field(default_factory=dict[str, str])
     """What its models cost, in words, by what they are: `model`, `judge`; a model that nobody sells is left out."""
+    spent_before_usd: float = 0.0
+    """What earlier runs paid for its slots, which counts to the budget."""
     judge: str | None = None
     """The model that graders ask, where one of its tasks has such a grader."""
 
@@ -86,6 +88,8 @@ class Prediction:
     draws: int
     block: int
     """So many slots were taken together to make the forecast, where there are very many; else 1."""
+    cost_at_least_usd: Quantiles | None = None
+    """Where `cost_usd` is not known, because of earlier attempts only a part is: what it is at least."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ def _experiment_lines(one: PlannedExperiment, *, several: bool) -> Iterator[str]
     if one.early_exit:
         parts.append("early exit")
     if one.budget_usd is not None:
-        parts.append(f"budget {money(one.budget_usd)}")
+        before = f", {money(one.spent_before_usd)} of it spent before" if one.spent_before_usd else ""
+        parts.append(f"budget {money(one.budget_usd)}{before}")
     yield "  " + SEPARATOR.join(parts)
     for part, price in one.prices.items():
         yield f"  {printable(part)}: {printable(price)}"
@@ -124,6 +125,8 @@ def _rounds(one: Prediction) -> str:
 def _cost(one: Prediction) -> str:
     if one.cost_usd is not None:
         return _spread(one.cost_usd, money)
+    if one.cost_at_least_usd is not None:
+        return f"at least {_spread(one.cost_at_least_usd, money)}: a part of what earlier attempts cost is not known"
     return NEVER_RUN if one.seconds is None else "unknown: what earlier attempts cost is not known"
 
 
@@ -148,8 +151,9 @@ def _table(predictions: Sequence[Prediction]) -> Iterator[str]:
     for one in predictions:
         if one.seconds is not None:
             between = f"{duration(one.seconds.p10)} to {duration(one.seconds.p90)}"
-            cost = money(one.cost_usd.p50) if one.cost_usd is not None else "unknown"
-            rows.append((f"{one.task_concurrency:,}", duration(one.seconds.p50), between, cost, f"{one.at_once:,}"))
+            cost, least = one.cost_usd, one.cost_at_least_usd
+            told = money(cost.p50) if cost else f"at least {money(least.p50)}" if least else "unknown"
+            rows.append((f"{one.task_concurrency:,}", duration(one.seconds.p50), between, told, f"{one.at_once:,}"))
     yield from table(rows, "  ")
 
 
@@ -160,7 +164,8 @@ def _grounds(page: PlanPage) -> Iterator[str]:
     )
     one = page.predictions[0]
     what = f"the durations of {plural(samples, 'earlier attempt')} of {plural(runs, 'run')}" if samples else "medians"
-    yield f"the scheduler run over {what}, {plural(one.draws, 'time')} by lot; without failures and retries"
+    yield f"the scheduler run over {what}, {plural(one.draws, 'time')} by lot"
+    yield "retries count as in earlier runs; waits before them, and attempts without a score, do not"
     unknown = sum(each.tasks - each.tasks_known for each in page.experiments)
     if samples and unknown:
         tasks = sum(each.tasks for each in page.experiments)

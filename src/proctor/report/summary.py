@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from proctor.core.aggregate import SAID_OF_MISSING, Missing, Rate, headline, pass_rate, rate_of
 from proctor.model.attempt import Verdict
+from proctor.model.events import StopReason
 from proctor.report.cost_words import cost_of, cost_words, known_part, token_words, usage_data
 from proctor.report.metrics import Metrics
 from proctor.report.metrics_text import metrics_data, metrics_lines, metrics_of_view
@@ -165,6 +166,15 @@ def grading_lines(view: RunView) -> list[str]:
     return [f"of that for grading: {SEPARATOR.join(facts)}"]
 
 
+def budget_lines(view: RunView) -> list[str]:
+    """Return what to do about slots that the budget left out; nothing where it left none out."""
+    left_out = view.not_dispatched[StopReason.BUDGET]
+    if not left_out:
+        return []
+    how = "raise `--budget` and run it again with `--reuse` (`proctor exp` always reuses)"
+    return [f"the budget left out {plural(left_out, 'slot')}: {how}; what was paid so far counts to it"]
+
+
 def summary_lines(view: RunView, *, directory: str, time: bool = True, metrics: Metrics | None = None) -> list[str]:
     """Return the last lines about a run, for the terminal and summary.md; with `time`, where its time went."""
     lines = [f"{printable(view.experiment)}: {run_headline(view)}", counts_line(view.counts)]
@@ -172,6 +182,8 @@ def summary_lines(view: RunView, *, directory: str, time: bool = True, metrics: 
     both = view.all_usage
     if both.calls:
         facts += [plural(both.calls, "model call"), token_words(both), cost_words(both)]
+    if view.in_flight:
+        facts.append(f"what {plural(len(view.in_flight), 'unfinished attempt')} used is counted as far as it was saved")
     if view.retries:
         facts.append(plural(view.retries, "retry", "retries") + _of_them(view))
     if view.only_graded:
@@ -180,7 +192,7 @@ def summary_lines(view: RunView, *, directory: str, time: bool = True, metrics: 
         facts.append(f"{plural(view.backoffs.total(), 'wait')} for refused calls, {duration(view.backoff_seconds)}")
     lines.append(SEPARATOR.join(facts))
     lines += metrics_lines(metrics or metrics_of_view(view))
-    lines += grading_lines(view) + reuse_lines(view) + retry_lines(view)
+    lines += grading_lines(view) + reuse_lines(view) + retry_lines(view) + budget_lines(view)
     if time:
         lines += time_spent_lines([view])
     if view.issues:
@@ -194,7 +206,8 @@ def time_spent_lines(views: Sequence[RunView]) -> list[str]:
     """Return where the time of runs went, all together; nothing where they were too short for that to matter."""
     if max((view.seconds for view in views), default=0.0) < TIME_TOLD_FROM_SECONDS:
         return []
-    return time_lines(together([view.time for view in views]), _about_agent(views))
+    busy = [view.host_cpu for view in views if view.host_cpu is not None]
+    return time_lines(together([view.time for view in views]), _about_agent(views), max(busy, default=None))
 
 
 def _about_agent(views: Sequence[RunView]) -> str:

@@ -95,13 +95,16 @@ class Tallies:
     """What all tries of the attempt used that was sealed last."""
     leased_at: float | None = None
     """When its lease was granted."""
+    host_cpu: float | None = None
+    """The share of this machine's CPUs that was in use while it ran; None where nobody looked."""
     worked: bool = False
     """Whether any attempt has come to its agent's part."""
 
     @property
     def all_usage(self) -> Usage:
-        """What work and grading used."""
-        return self.usage + self.grader_usage
+        """What work and grading used, that of tries in flight as far as it was saved with their work."""
+        saved = (flight.saved for flight in self.in_flight.values() if not flight.ended)
+        return sum(saved, self.usage + self.grader_usage)
 
     @property
     def unsolved(self) -> int:
@@ -111,6 +114,7 @@ class Tallies:
 
     def cut_off(self, reason: StopReason) -> None:
         """End a run that did not end by itself: what is in flight is cancelled, what is queued not dispatched."""
+        self.usage = sum((flight.saved for flight in self.in_flight.values() if not flight.ended), self.usage)
         self.verdicts[Verdict.CANCELLED] += len(self.in_flight)
         self.final += len(self.in_flight)
         self.in_flight.clear()

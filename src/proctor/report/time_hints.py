@@ -52,11 +52,25 @@ _HINTS: Mapping[str, str] = {
 }
 
 
-def hint_of(part: str) -> str | None:
-    """Return what to do where most of the time went into `part`; None where nothing is known to help."""
+BUSY = 0.9
+"""From such a share of its CPUs on a machine has no room for more at a time."""
+
+_MORE_AT_A_TIME = (Gate.CONCURRENCY, Gate.EXPERIMENT, Gate.PROVIDER)
+
+
+def hint_of(part: str, cpu: float | None = None) -> str | None:
+    """Return what to do where most of the time went into `part`; None where nothing is known to help.
+
+    `cpu` is the share of this machine's CPUs that was in use: where they were full, more at a time helps nobody.
+    """
     if not part.startswith(WAITING):
         return _HINTS.get(part)
     gate = gate_of(part.removeprefix(WAITING))
+    if gate in _MORE_AT_A_TIME and cpu is not None and cpu >= BUSY:
+        return (
+            f"the CPUs of this machine were {cpu:.0%} in use, so more at a time would not be quicker: "
+            f"use a larger machine, or a provider on other machines ({PAGE})"
+        )
     return None if gate is None else _WAITS.get(gate)
 
 
@@ -81,8 +95,11 @@ def largest(parts: Mapping[str, float]) -> str | None:
     return max(parts, key=lambda part: parts[part], default=None)
 
 
-def time_lines(parts: Mapping[str, float], of_agent: str | None = None) -> list[str]:
-    """Return where the time went, and one hint, `of_agent` for the work itself; nothing where no time passed."""
+def time_lines(parts: Mapping[str, float], of_agent: str | None = None, cpu: float | None = None) -> list[str]:
+    """Return where the time went, and one hint, `of_agent` for the work itself; nothing where no time passed.
+
+    `cpu` is as for `hint_of`.
+    """
     total = sum(parts.values())
     first = largest(parts)
     if first is None or total <= 0:
@@ -94,7 +111,7 @@ def time_lines(parts: Mapping[str, float], of_agent: str | None = None) -> list[
     if rest / total >= SMALLEST_SHARE:
         words.append(f"the rest {_share(rest / total)}")
     lines = [f"where the time went: {duration(total)} of slots: {SEPARATOR.join(words)}"]
-    hint = of_agent if first == AGENT else hint_of(first)
+    hint = of_agent if first == AGENT else hint_of(first, cpu)
     if hint is not None:
         lines.append(f"most went into {printable(first)}: {hint}")
     return lines

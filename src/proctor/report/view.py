@@ -31,6 +31,7 @@ from proctor.model.events import (
     TryEnded,
     TryResumed,
     TryStarted,
+    WorkCheckpointed,
 )
 from proctor.report.in_flight import InFlight, cause_of
 from proctor.report.tallies import Tallies
@@ -47,8 +48,7 @@ class RunView(Tallies):
         if last is None:
             self.started_at = at
         elif at > last:
-            in_flight = len(self.in_flight)
-            self.time.passes(at - last, queued=self.total - self.final - in_flight, in_flight=in_flight)
+            self.time.passes(at - last, queued=self.queued, in_flight=len(self.in_flight))
         self.last_at = at
         take = self._TAKES.get(type(event))
         if take is not None:
@@ -69,6 +69,9 @@ class RunView(Tallies):
             self.in_flight[event.attempt].opened_in = event.seconds
         elif event.phase is Phase.AGENT:
             self.in_flight[event.attempt].agent_seconds = event.seconds
+
+    def _save(self, event: WorkCheckpointed, at: float) -> None:
+        self.in_flight[event.attempt].saved = event.usage
 
     def _open(self, event: SandboxOpened, at: float) -> None:
         flight = self.in_flight.get(event.attempt)
@@ -138,8 +141,7 @@ class RunView(Tallies):
             flight.ended, flight.backing_off = True, None
             flight.waits_since, flight.waits_seconds = at, None
             flight.cause = cause_of(result) if result.issues else result.outcome.value
-            if result.issues:
-                flight.fatal = tuple((issue.severity, issue.code) for issue in result.issues if issue.fatal)
+            flight.fatal = tuple((issue.severity, issue.code) for issue in result.issues if issue.fatal)
 
     def _use(self, result: TryResult, flight: InFlight | None) -> None:
         self.usage += result.usage
@@ -233,6 +235,7 @@ class RunView(Tallies):
         GradingStarted: _start_grading,
         TryStarted: _start_try,
         TryEnded: _end_try,
+        WorkCheckpointed: _save,
         AttemptSealed: _seal,
         SlotFilled: _fill,
         IssueRaised: _raise,

@@ -101,17 +101,26 @@ class Notes:
         self._left_out: Counter[str] = Counter()
         self._kinds: set[tuple[str, Severity]] = set()
         self.issues: list[Issue] = []
-        self._usage = self._grader_usage = NO_USAGE
+        self._usage = self._made = self._grader_usage = NO_USAGE
         self.phase: Phase | None = None
 
     @property
     def usage(self) -> Usage:
-        """What the calls of the agent used; what no try can use is refused with `ValueError`."""
-        return self._usage
+        """What the calls of the agent used: what was reported, or if nothing was, what is known of the calls made."""
+        return self._made if self._usage == NO_USAGE else self._usage
 
-    @usage.setter
-    def usage(self, usage: Usage) -> None:
-        self._usage = _possible(usage)
+    def report(self, usage: Usage) -> None:
+        """Add what calls of the agent used; what no try can use is refused with `ValueError`."""
+        self._usage = _possible(self._usage + usage)
+
+    @property
+    def made(self) -> Usage:
+        """What the calls used that the agent's harness made through proctor, likewise."""
+        return self._made
+
+    @made.setter
+    def made(self, usage: Usage) -> None:
+        self._made = _possible(usage)
 
     @property
     def grader_usage(self) -> Usage:

@@ -44,7 +44,8 @@ class Sample:
     """One attempt that ended passed or failed; seconds of execution, over all its tries, waiting not counted.
 
     The agent's part is everything before grading: opening, setup, agent, collect. Where grading had a sandbox of its
-    own, its opening and disposal count as grading. `cost_usd` is 0 where no call was made, None where it is not known.
+    own, its opening and disposal count as grading. `cost_usd` is 0 where no call was made, None where it is not known;
+    then `known_cost_usd` is the part of it that is.
     """
 
     task: str
@@ -53,6 +54,7 @@ class Sample:
     dispose_seconds: float
     cost_usd: float | None
     passed: bool
+    known_cost_usd: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -185,7 +187,8 @@ def _read(reader: JournalReader, bytes_at_most: int) -> tuple[list[Sample], Rema
 
 def _sample(spent: Spent, sealed: AttemptSealed) -> Sample:
     passed = sealed.verdict is Verdict.PASSED
-    return Sample(sealed.task, spent.agent, spent.grade, spent.dispose, spent.cost_usd, passed)
+    known = 0.0 if spent.usage.cost_usd is not None else spent.usage.cost_at_least_usd
+    return Sample(sealed.task, spent.agent, spent.grade, spent.dispose, spent.cost_usd, passed, known)
 
 
 def _fold(events: Iterator[Event]) -> Iterator[Sample]:

@@ -61,7 +61,7 @@ def issues_of(connection: Connection, keys: Iterable[Key]) -> dict[Key, tuple[Ca
         .where(or_(TRY.c.counted, and_(ISSUE.c.try_number.is_(None), ~has_tries)))
         .order_by(ISSUE.c.run_key, ISSUE.c.attempt_id, ISSUE.c.position)
     )
-    for run_key, names in _by_run(keys):
+    for run_key, names in by_run(keys):
         for chunk in chunks(names):
             rows = connection.execute(query.where(ISSUE.c.run_key == run_key, ISSUE.c.attempt_id.in_(chunk)))
             for _, attempt, code, severity, message in rows:
@@ -73,7 +73,7 @@ def checkpoints_of(connection: Connection, tries: Mapping[Key, int]) -> dict[Key
     """Return what the given try of each attempt saved."""
     files: defaultdict[tuple[int, str, int], list[CheckpointFile]] = defaultdict(list)
     answers: dict[tuple[int, str, int], str | None] = {}
-    for run_key, names in _by_run(tries):
+    for run_key, names in by_run(tries):
         for chunk in chunks(names):
             saved = select(ARTIFACT).where(ARTIFACT.c.run_key == run_key, ARTIFACT.c.attempt_id.in_(chunk))
             for _, attempt, number, *file in connection.execute(saved):
@@ -89,7 +89,8 @@ def checkpoints_of(connection: Connection, tries: Mapping[Key, int]) -> dict[Key
     }
 
 
-def _by_run(keys: Iterable[Key]) -> Iterator[tuple[int, list[str]]]:
+def by_run(keys: Iterable[Key]) -> Iterator[tuple[int, list[str]]]:
+    """Yield each run with its attempts."""
     found: defaultdict[int, list[str]] = defaultdict(list)
     for run_key, attempt in keys:
         found[run_key].append(attempt)

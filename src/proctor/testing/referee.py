@@ -96,7 +96,7 @@ class Referee:
             return
         require(not live.between, f"{event} between two tries")
         if isinstance(event, PhaseStarted):
-            dying = event.phase is Phase.DISPOSE and live.where in ("backing off", "resuming")
+            dying = event.phase is Phase.DISPOSE and live.where in ("backing off", "resuming", "waiting for grading")
             require("global" in live.gates or live.cancelled or dying, f"G1: {event} without a global permit")
         if isinstance(event, SandboxOpened):
             opened(ledger, event, live)

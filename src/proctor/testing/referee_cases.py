@@ -99,7 +99,9 @@ class Case:
         """Return an experiment of which nothing has started."""
         places = {(o, t) for o in range(plan.attempts) for t in range(len(plan.task_ids))}
         regraded = frozenset((o, t) for t, o, filling in plan.decided if filling is Filling.GRADING_ONLY)
-        return cls(index, plan, places - {(o, t) for t, o, _ in plan.decided} | regraded, regraded)
+        left = places - {(o, t) for t, o, _ in plan.decided} | regraded
+        before = plan.spent_before_usd, plan.largest_before_usd
+        return cls(index, plan, left, regraded, spent=before[0], largest=before[1])
 
     @property
     def reserve(self) -> float | None:

@@ -58,10 +58,10 @@ def verdict_of_try(result: TryResult) -> Verdict:
 
 def spend(case: Case, live: Live, result: TryResult) -> None:
     """Count what a try has cost (E4)."""
-    cost = result.usage.cost_usd or 0.0
+    cost = result.usage.cost_at_least_usd + result.grader_usage.cost_at_least_usd
     case.spent += cost
     live.spent += cost
-    if live.spent or case.largest is not None or case.reserve is None:
+    if live.spent or case.largest is not None or (case.reserve is None and result.outcome is Outcome.GRADED):
         case.largest = max(case.largest or 0.0, live.spent)
 
 

@@ -59,6 +59,9 @@ class Lost(Exception):
     """Thrown into the script of a try whose process died while it waited."""
 
 
+_JUDGES = (NO_USAGE, Usage(calls=1, cost_usd=0.25), Usage(calls=2, known_cost_usd=0.5, priced_calls=1))
+"""What a judge used, also where grading broke, by the number of the try."""
+
 Step = tuple[float, TryEvent]
 """Seconds since the event before, and the event."""
 
@@ -85,6 +88,7 @@ class VirtualTry:
         self._keeps = world.keeps and box is None
         self._aside: list[tuple[str, Purpose]] = []
         self._issues: list[Issue] = []
+        self._graded = False
         self.shielded = False
         self.waiting = False
         self.cancelled = False
@@ -112,7 +116,8 @@ class VirtualTry:
         rng = self._rng
         cost = rng.choice((None, 0.1, 1.0, 1.5)) if rng.random() < 0.5 else 0.25
         usage = Usage(calls=1, cost_usd=cost) if cost is not None or rng.random() < 0.2 else NO_USAGE
-        result = TryResult(outcome, grade, usage, issues=tuple(self._issues))
+        judged = NO_USAGE if self._plan.judge is None or not self._graded else _JUDGES[self._start.try_number % 3]
+        result = TryResult(outcome, grade, usage, judged, issues=tuple(self._issues))
         usable = self._box is None or (self._box.opened and outcome is not Outcome.CANCELLED and rng.random() < 0.8)
         retry_after = rng.choice((None, None, -1.0, 3.0, 99.0))
         yield self._seconds(0.1), TryEnded(self._start.attempt, self._start.try_number, result, usable, retry_after)
@@ -145,6 +150,7 @@ class VirtualTry:
     def _grade(self) -> Generator[Step, None, tuple[Outcome, Grade | None]]:
         if self._plan.grading is GradingMode.FRESH and (yield from self._phase(Phase.OPEN, Purpose.GRADE)):
             return Outcome.BROKEN, None
+        self._graded = True
         if (yield from self._phase(Phase.GRADE, Purpose.GRADE)):
             return Outcome.BROKEN, None
         solved = self._rng.random() < 0.5

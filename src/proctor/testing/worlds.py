@@ -142,6 +142,8 @@ def _enriched(plain: ExperimentPlan, rng: random.Random) -> ExperimentPlan:
         early_exit=rng.random() < 0.3,
         budget_usd=rng.choice((None, None, None, 0.0, 1.0, 5.0)),
         expected_cost_usd=rng.choice((None, 0.5)),
+        spent_before_usd=0.75 if plain.decided else 0.0,
+        largest_before_usd=0.5 if len(plain.decided) > 1 else None,
         expected_seconds=rng.choice(
             ((), (), tuple(rng.choice((None, 1.0, 2.0, 5.0)) for _ in tasks), tuple(rng.uniform(0, 9) for _ in tasks))
         ),

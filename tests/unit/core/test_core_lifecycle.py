@@ -41,9 +41,9 @@ GRADE_SANDBOX_OPENED  -  -  -  -  -  -  -  fF  fF  -  -
 SANDBOX_DISPOSED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  nfrjNF  -
 PHASE_STARTED  nfrj  nfrj  nfrj  -  -  -  -  fjNF  nfrjNF  -  -
 GRADE_STARTED  nr  r  n  -  -  -  -  fjNF  nfrjNF  -  -
-PHASE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
-DISPOSE_STARTED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
-DISPOSE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  -  fjNF  nfrjNF  -  -
+PHASE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
+DISPOSE_STARTED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
+DISPOSE_ENDED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
 CHECKPOINTED  nfrj  nfrj  nfrj  -  -  -  -  -  nfrj  -  -
 ISSUE_RAISED  nfrj  nfrj  nfrj  nfrj  nfrj  fjNF  fj  fjNF  nfrjNF  -  -
 QUEUE_GRADING  fj  -  fj  -  -  -  -  -  fj  -  -

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.core.compare import holm, mcnemar, paired, sign_flips
-from proctor.core.statistics import at_k, mean_of, pass_at_k, pass_hat_k, student_cdf, student_quantile, wilson
+from proctor.core.statistics import at_k, mean_of, pass_at_k, pass_hat_k, student_quantile, student_tail, wilson
 
 
 # The table of critical values of Student's distribution, upper tail 0.025 (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
@@ -29,15 +29,31 @@ def test_M7_students_quantile_is_that_of_the_published_table(df, value):
     [(1, 3.078, 0.90), (2, 2.920, 0.95), (4, 3.747, 0.99), (7, 1.415, 0.90), (8, 4.501, 0.999), (30, 1.697, 0.95)],
 )
 def test_M7_students_distribution_is_that_of_the_published_table(df, value, probability):
-    assert student_cdf(value, df) == pytest.approx(probability, abs=5e-5)
-    assert student_cdf(-value, df) == pytest.approx(1 - probability, abs=5e-5)
-    assert student_cdf(0.0, df) == 0.5
+    assert student_tail(value, df) == pytest.approx(2 * (1 - probability), abs=1e-4)
+    assert student_tail(-value, df) == student_tail(value, df)
+    assert student_tail(0.0, df) == 1.0
+
+
+# scipy 1.17.1: 2 * stats.t.sf(t, df), and stats.t.ppf(0.975, df).
+@pytest.mark.parametrize(
+    ("t", "df", "p"),
+    [(12.706, 1, 5.000080236e-02), (1e4, 1, 6.366197702e-05), (0.3, 2, 7.924856608e-01), (40.0, 10, 2.280857743e-12),
+     (8.0, 60, 4.900265148e-11), (0.9, 999, 3.683371438e-01), (30.0, 1000, 1.537468744e-141),
+     (3.0, 24999, 2.702455975e-03), (20.0, 99999, 8.223526794e-89), (1e200, 5, 0.0)],
+)  # fmt: skip
+def test_M7_small_chances_are_those_of_scipy(t, df, p):
+    assert student_tail(t, df) == pytest.approx(p, rel=2e-9)
+
+
+@pytest.mark.parametrize(("df", "value"), [(1000, 1.962339081), (24999, 1.960058884), (999999, 1.959966357)])
+def test_M7_students_quantile_of_many_tasks_is_that_of_scipy(df, value):
+    assert student_quantile(df) == pytest.approx(value, abs=1e-8)
 
 
 def test_students_quantile_falls_to_the_normal_distributions():
-    values = [student_quantile(df) for df in range(1, 1100)]
+    values = [student_quantile(df) for df in range(1, 400)]
     assert values == sorted(values, reverse=True)
-    assert values[-1] == pytest.approx(1.959964, abs=1e-6)
+    assert student_quantile(10**9) == pytest.approx(1.959964, abs=1e-6)
 
 
 # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.
@@ -77,6 +93,20 @@ def test_M2_attempts_of_a_task_are_one_cluster():
     assert many is not None
     assert copied is not None
     assert copied.interval == pytest.approx(many.interval)  # copies of an attempt teach nothing
+
+
+# statsmodels 0.15.0: OLS on a constant, cov_type="cluster" with the tasks as groups, use_t=True: params, bse, conf_int.
+@pytest.mark.parametrize(
+    ("scores", "mean", "error", "interval"),
+    [([[1, 1, 0], [0, 0], [1], [0.5, 0.25, 0, 1], [0, 0, 0]], 0.36538462, 0.14991273, (0.0, 0.78160909)),
+     ([[0.2, 0.4], [0.9], [0.5, 0.7, 0.6], [0.1, 0.3], [0.8, 0.8], [0.35]], 0.51363636, 0.10666537,
+      (0.2394443, 0.78782843))],
+)  # fmt: skip
+def test_M7_the_interval_of_unequal_tasks_is_that_of_clustered_regression(scores, mean, error, interval):
+    found = mean_of(scores)
+    assert found is not None
+    assert (found.mean, found.error) == (pytest.approx(mean, abs=1e-8), pytest.approx(error, abs=1e-8))
+    assert found.interval == pytest.approx(interval, abs=1e-7)  # the first ends below 0: cut to what a score can be
 
 
 # Scores 1, 2, ..., 9 of a standard example, divided by 10: standard error sd / sqrt(n) = 0.2738613 / 3.
@@ -147,6 +177,16 @@ def test_M7_mcnemars_test_is_that_of_published_examples(won, lost, p):
     assert mcnemar(lost, won) == mcnemar(won, lost)
 
 
+# scipy 1.17.1, stats.binomtest(won, won + lost).pvalue.
+@pytest.mark.parametrize(
+    ("won", "lost", "p"),
+    [(50, 90, 9.13112874e-04), (30, 1_000, 1.070531856e-252), (24_000, 25_000, 6.386559476e-06),
+     (49_000, 51_000, 2.588716038e-10), (100_000, 100_600, 0.1810919222), (0, 5_000, 0.0)],
+)  # fmt: skip
+def test_M7_mcnemars_test_of_many_tasks_is_scipys(won, lost, p):
+    assert mcnemar(won, lost) == pytest.approx(p, rel=2e-9)
+
+
 # Darwin's pairs of Zea mays (Fisher 1935, "The design of experiments", section 21): in eighths of an inch;
 # 1,726 of 32,768 sums are as far from 0 as 314 (863 on each side): 0.05267.
 def test_M7_the_permutation_test_is_fishers():
@@ -158,6 +198,8 @@ def test_M7_the_permutation_test_is_fishers():
 # Holm 1979; the example of the documentation of R's p.adjust: 0.01, 0.02, 0.03, 0.04, 0.05 give 0.05, 0.08, 0.09, ...
 def test_M7_holms_correction():
     assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
+    # statsmodels 0.15.0, stats.multitest.multipletests(method="holm")
+    assert holm([0.011, 0.04, 0.001, 0.04, 0.3]) == pytest.approx([0.044, 0.12, 0.005, 0.12, 0.3])
     assert holm([0.04, 0.01]) == pytest.approx([0.04, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []

@@ -207,6 +207,15 @@ def test_07_an_unknown_cost_stays_unknown() -> None:
     assert one.spread_usd is None, "of one attempt nobody can tell how much they differ"
 
 
+def test_03_E4_only_whole_attempts_are_expected_of_what_the_budget_has_left() -> None:
+    before = fed(WhatsLeft(plan(tasks=100, budget_usd=5.0, spent_before_usd=2.5), {}), *attempt("t0", cost=1.0))
+    assert remaining_cost([before]) == (1.0, None), "of the $1.50 that are left"
+    spent = fed(WhatsLeft(plan(tasks=100, budget_usd=5.0, spent_before_usd=4.5), {}), *attempt("t0", cost=1.0))
+    assert remaining_cost([spent]) == (0.0, 0.0)
+    spent.add(TryStarted("t1-0", "t1", 0, 1), 0.0)
+    assert remaining_cost([spent]) == (1.0, None), "what is in flight goes on"
+
+
 def test_03_E4_no_more_is_expected_than_the_budget_has() -> None:
     left = fed(WhatsLeft(plan(tasks=100, budget_usd=5.0), {}), *attempt("t0", cost=1.0), *attempt("t1", cost=1.0))
     cost = remaining_cost([left])

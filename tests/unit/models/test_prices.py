@@ -140,6 +140,14 @@ def test_09_a_call_of_which_no_tokens_are_known_costs_nobody_knows_what() -> Non
     assert not told, "it is the usage that is missing, not the price"
 
 
+def test_09_M6_a_part_of_a_cost_that_was_reported_stays_and_says_so() -> None:
+    part = Usage(calls=2, input_tokens=9, known_cost_usd=0.5, priced_calls=1)
+    for spec in (None, given(), given(MISTRAL)):
+        found = priced(part, spec)
+        assert (found.cost_at_least_usd, found.unpriced_calls, found.price_sources) == (0.5, 1, ("reported",))
+        assert priced(found, spec) == found, "once"
+
+
 def test_09_M6_a_cost_that_was_reported_stays_and_says_so() -> None:
     reported = Usage(12, 1_000, 10, cost_usd=0.75)
     for spec in (None, given(SONNET), ModelSpec("openai/gpt-5"), ModelSpec("mock/echo"), ModelSpec("local/m")):

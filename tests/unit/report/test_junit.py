@@ -72,3 +72,15 @@ def test_any_text_makes_a_document_that_parses(name, message, details):
     [suite] = read(Suite(name, "r", [case], 0.0))
     assert suite[0].tag == "testcase"
     assert len(suite[0]) == 1
+
+
+def test_what_xml_can_hold_is_kept_and_what_it_cannot_is_said():
+    """XML 1.0, 2.2: no control characters but three, no surrogates, no U+FFFE; an end of CDATA is text."""
+    legal = "a\tb\nc ]]> <x y='z'>&amp; \ud7ff\ue000\ufffd\U00010000\U0010ffff \x85\u2028"
+    illegal = "".join(map(chr, [*range(9), 11, 12, *range(14, 32), 0xD800, 0xDFFF, 0xFFFE, 0xFFFF]))
+    for text, shown in ((legal, legal), (illegal, "".join(f"<U+{ord(one):04X}>" for one in illegal))):
+        case = Case(text, 0, Verdict.FAILED, 1.0, text, text, text)
+        [suite] = read(Suite(text, text, [case], 0.0))
+        said = suite[0][0]
+        assert (suite.get("name"), suite.get("id"), suite[0].get("name")) == (shown, shown, f"{shown} #0")
+        assert (said.get("type"), said.get("message"), said.text) == (shown, shown, shown)

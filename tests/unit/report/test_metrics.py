@@ -62,6 +62,17 @@ def test_M3_with_early_exit_a_task_counts_once_and_there_is_no_pass_at_k():
     assert (found.passes.mean, found.passes.samples) == (0.5, 2)
 
 
+def test_M3_with_early_exit_what_is_solved_counts_whatever_its_score():
+    made = Samples()
+    for task, verdict, score in (("a", P, 0.8), ("b", F, 1.0), ("b", F, 0.4), ("b", S, None), ("c", S, None)):
+        made.add(task, verdict, score)
+    found = metrics_of(made, attempts=3, early_exit=True, tags={"a": ["x"], "b": ["x"]})
+    # a is solved by one of three; b is not, by all of its three; of c nothing was scored.
+    assert found.passes == found.score == found.by_tag["x"].passes
+    assert found.passes is not None
+    assert (found.passes.mean, found.passes.samples) == (0.5, 2)
+
+
 def test_M2_tags_have_numbers_of_their_own_and_an_empty_one_has_none():
     """Case 135: a group without a task divides nothing by zero."""
     rows = [("a", P), ("b", F), ("c", E), ("d", S)]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.report.plot import Point, score_against_cost, ticks
+from proctor.report.plot import Point, Words, point_of, score_against_cost, ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(*points, **options):
-    return ElementTree.fromstring(score_against_cost(points, title="t", **options))
+    return ElementTree.fromstring(score_against_cost(points, Words("t", **options)))
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,16 @@ def test_whatever_a_label_holds_is_text(label):
 @pytest.mark.parametrize("cost", [5e-324, 1e-300, 1e-13, 1e-10])
 def test_a_cost_of_next_to_nothing_is_drawn_as_well(cost: float) -> None:
     points = [Point(name, 0.5, None, None, cost) for name in "ab"]
-    assert score_against_cost(points, title="t").count("<circle") == 2
+    assert score_against_cost(points, Words("t")).count("<circle") == 2
+
+
+def test_M6_what_reused_attempts_cost_is_in_the_place_of_a_run_and_said_apart() -> None:
+    made, reused = point_of("made", (0.5, None, None), 3.0, 0.0), point_of("reused", (0.5, 0.2, 0.8), 1.0, 2.0)
+    assert [point.cost_usd for point in (made, reused)] == [3.0, 3.0]
+    root = drawn(made, reused)
+    titles = [one.text for one in root.iter(f"{SVG}title")]
+    assert titles[1] == "made: 50.0%, $3.00"
+    assert titles[2] is not None
+    assert titles[2].endswith("$3.00, $2.00 of it for reused attempts, in the runs that made them")
+    for own, others in ((None, 1.0), (1.0, None), (None, None)):
+        assert point_of("a", (0.5, None, None), own, others).cost_usd is None, "unknown, never a part of it"
