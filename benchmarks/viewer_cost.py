@@ -41,10 +41,11 @@ LANES = 64
 START = 1.79e9
 
 
-def events(slots: list[PlannedSlot]) -> Iterator[tuple[Event, float]]:
+def events(slots: list[PlannedSlot], seed: int = 1) -> Iterator[tuple[Event, float]]:
     """Yield the events of a run in which `LANES` attempts run at once."""
-    rng = random.Random(1)
-    yield RunStarted(1, "i", "20261201_000000", "b/h/m", "0", "host", 1, len(slots), len(slots)), START
+    rng = random.Random(seed)
+    tasks = len({slot.task for slot in slots})
+    yield RunStarted(1, "i", "20261201_000000", "b/h/m", "0", "host", 1, len(slots), tasks), START
     for first in range(0, len(slots), LANES):
         wave = [("".join(rng.choices(ID_ALPHABET, k=ID_LENGTH)), slot) for slot in slots[first : first + LANES]]
         at = START + first / 10
@@ -63,15 +64,15 @@ def events(slots: list[PlannedSlot]) -> Iterator[tuple[Event, float]]:
     yield RunEnded("b/h/m", Completion.COMPLETE), START + len(slots)
 
 
-def make(root: Path, tasks: int, attempts: int) -> RunLayout:
+def make(root: Path, tasks: int, attempts: int, *, run: str = RUN, seed: int = 1) -> RunLayout:
     """Write the run, and a small summary as `proctor run` would have left it."""
-    layout = RunLayout(root / RUN)
+    layout = RunLayout(root / run)
     layout.directory.mkdir(parents=True)
     slots = [PlannedSlot(f"task-{n:06}", o, f"{n * attempts + o:032x}") for n in range(tasks) for o in range(attempts)]
     parts = {slot.task: {"task": slot.identity} for slot in slots if not slot.ordinal}
     write_plan(layout.plan, PlanFile({"name": "b/h/m", "attempts": attempts}, slots, {"model": "1"}, parts, {}))
     with layout.journal.open("wb") as file:
-        file.writelines(encode(event, at) for event, at in events(slots))
+        file.writelines(encode(event, at) for event, at in events(slots, seed))
     layout.summary_json.write_text(json.dumps({"completion": "complete", "headline": "60.0%", "seconds": 1.0}))
     return layout
 

@@ -11,9 +11,8 @@ from typing import Any
 import uvicorn
 from viewer_rig import FLAG
 
-from proctor.viewer.app import make_app
 from proctor.viewer.results import Results
-from proctor.viewer.serve import LOCAL_NAMES, listen
+from proctor.viewer.serve import listen, server_of
 
 Open = Callable[..., "Window"]
 """Opens a window: `opened(own, **context)`; `own` is how every address begins that a page may ask for."""
@@ -34,8 +33,7 @@ class Served:
 
 def serving(root: Path) -> Served:
     listening = listen("127.0.0.1", 0)
-    config = uvicorn.Config(make_app(Results(root), LOCAL_NAMES), log_level="warning", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
+    server = server_of(Results(root))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     return Served(f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)

@@ -13,6 +13,8 @@ from viewer_rig import FLAG
 from proctor.viewer.results import Results
 from proctor.viewer.site import write_site
 
+pytestmark = pytest.mark.long  # `tests/unit/viewer/test_site.py` follows every link without a browser
+
 
 @pytest.fixture(scope="session")
 def site(results: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -25,23 +27,6 @@ def site(results: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def window(opened: Open, site: str) -> Window:
     return opened(site)
-
-
-def test_a_site_is_read_from_its_directory(window: Window, site: str) -> None:
-    page = window.page
-    page.goto(f"{site}/index.html")
-    assert page.evaluate("getComputedStyle(document.querySelector('header')).display") == "flex", "its style is there"
-    window.shoot("site-runs")
-    page.get_by_role("searchbox").press_sequentially("model-high")
-    assert page.locator("#runs tr:visible").count() == 1, "its script is there"
-    page.locator("#runs a").locator("visible=true").click()
-    assert "75.0" in page.locator(".headline").inner_text()
-    page.get_by_role("link", name="attempt 0: failed").first.click()
-    assert page.locator("h1").inner_text().startswith("sort/09")
-    page.get_by_role("link", name="runs").click()
-    page.get_by_role("link", name="compare these runs").click()
-    assert "against A" in page.inner_text("main")
-    window.shoot("site-compare")
 
 
 def test_every_page_of_a_site_opens_and_nothing_acts(window: Window, site: str, results: tuple[Path, str]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from program import Ended
 
+from proctor.viewer.results import Results
+
 Proctor = Callable[..., Ended]
 
 
@@ -59,3 +61,30 @@ def test_what_cannot_be_written(
     assert says in ended.err
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
     assert not (tmp_path / "new").exists()
+
+
+def test_a_page_that_a_bug_of_ours_prevents_is_said_and_the_exit_code_is_70(
+    proctor: Proctor, runs: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Results, "attempt_lines", broken)
+    ended = proctor("view", "--out", str(tmp_path / "site"))
+    assert ended.code == 70
+    assert "ZeroDivisionError: a bug" in ended.err
+    assert "12 pages" in ended.out, "the others are there, and these say that they are not"
+
+
+def test_results_that_cannot_be_read_are_said_on_their_pages_and_in_the_terminal(
+    proctor: Proctor, runs: None, tmp_path: Path
+) -> None:
+    [run, *_] = sorted((tmp_path / "results").rglob("journal.jsonl"))
+    lines = run.read_bytes().splitlines(keepends=True)
+    run.write_bytes(lines[0].replace(b'"slots":2', b'"slots":' + b"9" * 400) + b"".join(lines[1:]))
+    run.with_name("summary.json").unlink()
+    ended = proctor("view", "--out", str(tmp_path / "site"))
+    assert ended.code == 0
+    assert "could not be filled" in ended.err
+    assert "Traceback" not in ended.err
+    assert (tmp_path / "site/index.html").is_file()

@@ -121,9 +121,9 @@ def test_a_failure_that_decides_is_kept_however_many_came_before_it() -> None:
 @pytest.mark.parametrize("usage", [Usage(calls=1, input_tokens=10**5000), Usage(calls=1, cost_usd=1e300)])
 def test_what_no_try_can_use_is_refused_where_it_is_reported(usage: Usage) -> None:
     notes, _ = noted()
-    notes.usage += Usage(calls=1, input_tokens=5, cost_usd=0.5)
+    notes.report(Usage(calls=1, input_tokens=5, cost_usd=0.5))
     with pytest.raises(ValueError, match="no try uses more"):
-        notes.usage += usage
+        notes.report(usage)
     with pytest.raises(ValueError, match="no try uses more"):
         notes.grader_usage += usage
     assert notes.usage == Usage(calls=1, input_tokens=5, cost_usd=0.5)

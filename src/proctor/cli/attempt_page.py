@@ -12,16 +12,19 @@ from pathlib import Path
 
 from proctor.cli.output import say
 from proctor.errors import JournalDamaged, StoreError, UsageError
-from proctor.model.events import RunStarted, SlotFilled
+from proctor.model.events import RunStarted
 from proctor.model.ids import ID_ALPHABET, ID_LENGTH, AttemptId
-from proctor.report.attempt import AttemptStory, TryFiles, attempt_data, attempt_lines
-from proctor.store.codec import NewerFormat
+from proctor.report.attempt import TryFiles, attempt_data, attempt_lines
+from proctor.store.codec import NewerFormat, decode
 from proctor.store.layout import RunLayout
-from proctor.store.reader import read_journal
+from proctor.viewer.attempt_files import FoundFiles, find_files
+from proctor.viewer.attempt_read import read_attempt
+from proctor.viewer.inside import is_file, is_plain
 
 SHORTEST = 4
 """So much of an id has to be given at least."""
 FILES_LISTED = 50
+FIRST_LINE_BYTES = 64 * 1024
 
 _SHOWN_BEFORE_REFUSAL = 5
 _REUSED = b'"type":"SlotFilled"'
@@ -30,29 +33,36 @@ _REUSED = b'"type":"SlotFilled"'
 def show_attempt(given: str, where: Path, *, as_json: bool) -> int:
     """Print the attempt whose id begins with `given`, of the run in `where` or of any run below it.
 
-    Raises `UsageError` where there is none, or more than one; `StoreError` where its journal is damaged, after printing
-    what stands before the damage.
+    Raises `UsageError` where there is none, or more than one; `StoreError` where lines of it are damaged, after
+    printing what the others say.
     """
     layout, attempt = _find(given, where)
-    story = AttemptStory(attempt)
-    experiment, trouble = "", None
-    try:
-        for event, at in read_journal(layout.journal):
-            if isinstance(event, RunStarted):
-                experiment = event.experiment
-            story.add(event, at)
-    except (JournalDamaged, NewerFormat) as error:
-        trouble = error
-    files = [_files(layout.try_dir(story.task, story.ordinal, each.number)) for each in story.tries]
+    read = read_attempt(layout.journal, attempt)
+    story, experiment = read.story, _experiment(layout)
+    files = [_files(layout, layout.try_dir(story.task, story.ordinal, each.number)) for each in story.tries]
     run = str(layout.directory)
     if as_json:
         data = attempt_data(story, experiment=experiment, run=run, files=files)
         say(json.dumps(data, allow_nan=False, indent=1))
     else:
         say("\n".join(attempt_lines(story, experiment=experiment, run=run, files=files)))
-    if trouble is not None:
-        raise trouble
+    if read.damaged:
+        raise JournalDamaged(
+            f"journal `{layout.journal}` has damaged lines, of this attempt or at its end",
+            hint="what can be read is shown; what is missing is lost",
+        )
     return 0
+
+
+def _experiment(layout: RunLayout) -> str:
+    """Return the name of the experiment of a run, which its first line has; empty where that cannot be read."""
+    with layout.journal.open("rb") as file:
+        line = file.readline(FIRST_LINE_BYTES)
+    try:
+        event, _ = decode(line)
+    except (JournalDamaged, NewerFormat):
+        return ""
+    return event.experiment if isinstance(event, RunStarted) else ""
 
 
 def is_attempt_prefix(text: str) -> bool:
@@ -90,12 +100,11 @@ def _find(given: str, where: Path) -> tuple[RunLayout, AttemptId]:
 
 def _journal_of_origin(attempt: AttemptId, journal: Path) -> Path:
     """Return the journal of the run that made an attempt which another run only reused. Raises `UsageError`."""
-    name = next(
-        event.run for event, _ in read_journal(journal) if isinstance(event, SlotFilled) and event.attempt == attempt
-    )
+    filled = read_attempt(journal, attempt).filled
+    name = filled.run if filled is not None else ""
     for folder in journal.resolve().parents:  # the run is named by its place below the results directory
         origin = RunLayout(folder / name).journal
-        if origin.is_file():
+        if is_file(origin):
             return origin
     raise UsageError(
         f"attempt `@{attempt}` was made by the run `{name}`, which is not there",
@@ -108,7 +117,8 @@ def journals_below(where: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(where):
         layout = RunLayout(Path(folder))
         if layout.journal.name in names:
-            yield layout.journal
+            if is_file(layout.journal):
+                yield layout.journal
             folders.clear()
 
 
@@ -142,7 +152,9 @@ def _is_reused(content: mmap.mmap, place: int) -> bool:
     return content.find(_REUSED, begin, place) >= 0
 
 
-def _files(directory: Path) -> TryFiles:
-    """Return what a try left behind."""
-    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return TryFiles(str(directory), tuple(names[:FILES_LISTED]), max(0, len(names) - FILES_LISTED))
+def _files(layout: RunLayout, directory: Path) -> TryFiles:
+    """Return what a try left behind; what is behind a link was not left by it."""
+    is_own = is_plain(layout.directory.resolve() / directory.relative_to(layout.directory))
+    found = find_files(directory, {}, None) if is_own else FoundFiles()
+    names = sorted(one.name for one in found.files)
+    return TryFiles(str(directory), tuple(names[:FILES_LISTED]), found.more + max(0, len(names) - FILES_LISTED))

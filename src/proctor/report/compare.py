@@ -1,48 +1,23 @@
-"""Runs side by side: what differs in their identities, and how their scores differ task by task (spec 09 M4)."""
+"""Runs against each other: what differs in their identities, and how their scores differ task by task (spec 09 M4)."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from proctor.core.aggregate import Rate
+from proctor.core.aggregate import Missing
 from proctor.core.compare import Paired, holm, paired
-from proctor.model.attempt import Verdict
-from proctor.report.metrics import Metrics
-from proctor.report.metrics_text import metrics_of_view
-from proctor.report.summary import run_headline, run_rate, total_cost
-from proctor.report.view import RunView
+from proctor.core.statistics import Interval
+from proctor.report.compare_side import Side, side_data, side_of
 
-TASK_PARTS = frozenset({"task", "grader"})
-"""Parts of the identity without which a task is another one: its content, and how it is graded."""
+TASK_PARTS = frozenset({"task", "grader", "judge"})
+"""Parts of the identity without which a task is another one: its content, how it is graded, and who judges."""
 
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One run, as far as a comparison needs it. `scores` are those of the scored attempts of each task.
-
-    With early exit a task that is decided has one score: whether it was solved at least once.
-    """
-
-    run: str
-    directory: str
-    experiment: str
-    headline: str
-    rate: Rate
-    metrics: Metrics
-    scores: Mapping[str, Sequence[float]]
-    tasks: tuple[str, ...]
-    """All that have a slot, in plan order."""
-    seconds: float
-    cost_usd: float | None
-    early_exit: bool
-    ended: bool
-    about: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """The ids of benchmark, harness and model."""
-    parts: Mapping[str, str] = field(default_factory=dict[str, str])
-    task_parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+CODE = "code "
+"""How the names of parts begin that are code of a task, its grading included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +26,27 @@ class Versus:
 
     first: Side
     second: Side
-    differs: tuple[str, ...]
-    """The parts of the identity in which they differ, by name; those of tasks where any task that both have does."""
+    differs: tuple[str, ...] | None
+    """The parts of the identity in which they differ, by name; those of tasks where any task that both have does.
+
+    None where the identity of one of them is not known.
+    """
     changed: Mapping[str, int]
     """Of those of tasks: in how many tasks."""
+    settings: Mapping[str, tuple[str, str]]
+    """What is in no identity, and differs between them."""
     left_out: tuple[str, ...]
     """Tasks that are not compared: their content or their grading is not the same."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     unscored: tuple[str, ...]
     """Tasks that both have, of which one run has no score."""
+    lacking: tuple[int, int]
+    """How many slots of tasks that both have, and that are not left out, are without a score in each run."""
+    possible: Interval | None
+    """Where any lack a score: between what the difference over all these tasks is, whatever they had scored."""
     paired: Paired | None
+    """None where there is nothing to compare, or where nothing may be missing and something is."""
     corrected_p_value: float | None = None
     """By Holm's correction for the number of comparisons that were made at once."""
 
@@ -71,78 +56,65 @@ class Versus:
         return 0 if self.paired is None else self.paired.tasks - len(self.paired.won) - len(self.paired.lost)
 
 
-def side_of(
-    view: RunView,
-    *,
-    run: str,
-    directory: str,
-    tasks: Sequence[str] = (),
-    about: Mapping[str, str | None] | None = None,
-    parts: Mapping[str, str] | None = None,
-    task_parts: Mapping[str, Mapping[str, str]] | None = None,
-) -> Side:
-    """Return a run as a side of a comparison; `tasks` are those of its plan."""
-    scores: dict[str, list[float]] = {}
-    for one in view.samples:
-        if one.score is not None and one.verdict in (Verdict.PASSED, Verdict.FAILED):
-            scores.setdefault(one.task, []).append(one.score)
-    if view.early_exit:
-        attempts = view.total // view.tasks if view.tasks else 1
-        scores = {
-            task: [1.0 if task in view.solved else 0.0]
-            for task, own in scores.items()
-            if task in view.solved or len(own) >= attempts
-        }
-    order = list(dict.fromkeys([*tasks, *sorted(scores)]))
-    return Side(
-        run=run,
-        directory=directory,
-        experiment=view.experiment,
-        headline=run_headline(view),
-        rate=run_rate(view),
-        metrics=metrics_of_view(view),
-        scores={task: scores[task] for task in order if task in scores},
-        tasks=tuple(order),
-        seconds=view.seconds,
-        cost_usd=total_cost(view),
-        early_exit=view.early_exit,
-        ended=view.completion is not None,
-        about=about or {},
-        parts=parts or {},
-        task_parts=task_parts or {},
-    )
-
-
 def versus(first: Side, second: Side, *, include_changed: bool = False) -> Versus:
     """Compare two runs on the tasks that are the same in both; with `include_changed` on those of the same id."""
-    common = [task for task in first.scores if task in second.scores]
     here, there = set(first.tasks), set(second.tasks)
     shared = [task for task in first.tasks if task in there]
-    changed: Counter[str] = Counter()
-    other: set[str] = set()
-    for task in shared:
-        own, others = (side.task_parts.get(task, {}) for side in (first, second))
-        differing = [name for name in {*own, *others} if own.get(name) != others.get(name)]
-        changed.update(differing)
-        if TASK_PARTS.intersection(differing):
-            other.add(task)
-    names = {*first.parts, *second.parts}
-    differs = sorted(name for name in names if first.parts.get(name) != second.parts.get(name))
-    left_out = () if include_changed else tuple(task for task in common if task in other)
-    compared = [task for task in common if task not in set(left_out)]
+    changed, other = _changed(first, second, shared)
+    left_out = set[str]() if include_changed else other
+    alike = [task for task in shared if task not in left_out]
+    lacking = tuple(sum(side.lacking.get(task, 0) for task in alike) for side in (first, second))
+    refused = any(side.missing is Missing.FAIL and count for side, count in zip((first, second), lacking, strict=True))
+    differs: tuple[str, ...] | None = None
+    if first.parts is not None and second.parts is not None:
+        names = {*first.parts, *second.parts}
+        differs = tuple(sorted(name for name in names if first.parts.get(name) != second.parts.get(name)))
+        differs += tuple(sorted(changed))
     return Versus(
         first,
         second,
-        differs=(*differs, *sorted(changed)),
+        differs=differs,
         changed=dict(sorted(changed.items())),
-        left_out=left_out,
+        settings={
+            name: (own, second.settings[name])
+            for name, own in first.settings.items()
+            if second.settings.get(name, own) != own
+        },
+        left_out=tuple(task for task in shared if task in left_out),
         only_first=tuple(task for task in first.tasks if task not in there),
         only_second=tuple(task for task in second.tasks if task not in here),
-        unscored=tuple(task for task in shared if task not in first.scores or task not in second.scores),
-        paired=paired(
-            {task: first.scores[task] for task in compared}, {task: second.scores[task] for task in compared}
-        ),
+        unscored=tuple(task for task in alike if task not in first.scores or task not in second.scores),
+        lacking=(lacking[0], lacking[1]),
+        possible=_possible(first, second, alike) if any(lacking) else None,
+        paired=None
+        if refused
+        else paired({task: first.counted(task) for task in alike}, {task: second.counted(task) for task in alike}),
     )
+
+
+def _changed(first: Side, second: Side, shared: Sequence[str]) -> tuple[Counter[str], set[str]]:
+    """Return in how many tasks each part differs, and the tasks that are other ones by that."""
+    changed: Counter[str] = Counter()
+    other: set[str] = set()
+    if first.parts is None or second.parts is None:
+        return changed, other
+    for task in shared:
+        own, others = first.task_parts.get(task, {}), second.task_parts.get(task, {})
+        if own == others:
+            continue
+        differing = [name for name in {*own, *others} if own.get(name) != others.get(name)]
+        changed.update(differing)
+        if any(name in TASK_PARTS or name.startswith(CODE) for name in differing):
+            other.add(task)
+    return changed, other
+
+
+def _possible(first: Side, second: Side, tasks: Sequence[str]) -> Interval | None:
+    ranges = [(first.possible(task), second.possible(task)) for task in tasks]
+    ends = [(after.low - before.high, after.high - before.low) for before, after in ranges if before and after]
+    if not ends:
+        return None
+    return Interval(*(math.fsum(each) / len(ends) for each in zip(*ends, strict=True)))
 
 
 def all_versus(sides: Sequence[Side], *, every_pair: bool = False, include_changed: bool = False) -> list[Versus]:
@@ -160,40 +132,17 @@ def all_versus(sides: Sequence[Side], *, every_pair: bool = False, include_chang
     return found
 
 
-def side_data(side: Side) -> dict[str, Any]:
-    """Return a run as it stands in the JSON of a comparison; what is unknown is null."""
-    score = side.metrics.score
-    low, high = (score.interval or (None, None)) if score is not None else (None, None)
-    return {
-        "run": side.run,
-        "directory": side.directory,
-        "experiment": side.experiment,
-        **side.about,
-        "headline": side.headline,
-        "rate": side.rate.rate,
-        "low": side.rate.low,
-        "high": side.rate.high,
-        "scored": side.rate.scored,
-        "base": side.rate.base,
-        "mean_score": None if score is None else score.mean,
-        "mean_score_low": low,
-        "mean_score_high": high,
-        "seconds": round(side.seconds, 3),
-        "cost_usd": side.cost_usd,
-        "early_exit": side.early_exit,
-        "ended": side.ended,
-    }
-
-
 def versus_data(one: Versus) -> dict[str, Any]:
     """Return a comparison as JSON: `first` and `second` are directories; `difference` is the second less the first."""
     found = one.paired
     low, high = (found.interval or (None, None)) if found is not None else (None, None)
+    possible_low, possible_high = one.possible or (None, None)
     return {
         "first": one.first.directory,
         "second": one.second.directory,
-        "differs": list(one.differs),
+        "differs": None if one.differs is None else list(one.differs),
         "changed_tasks": dict(one.changed),
+        "settings": {name: list(both) for name, both in one.settings.items()},
         "tasks": 0 if found is None else found.tasks,
         "first_mean": None if found is None else found.first,
         "second_mean": None if found is None else found.second,
@@ -210,4 +159,10 @@ def versus_data(one: Versus) -> dict[str, Any]:
         "only_first": list(one.only_first),
         "only_second": list(one.only_second),
         "unscored": list(one.unscored),
+        "lacking": list(one.lacking),
+        "possible_low": possible_low,
+        "possible_high": possible_high,
     }
+
+
+__all__ = ["Side", "Versus", "all_versus", "side_data", "side_of", "versus", "versus_data"]

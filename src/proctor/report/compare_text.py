@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from proctor.core.aggregate import SAID_OF_MISSING, Missing
 from proctor.core.compare import Paired
 from proctor.report.columns import table
 from proctor.report.compare import Side, Versus
@@ -54,22 +55,27 @@ def _row(name: str, side: Side) -> tuple[str, ...]:
         _passed(side),
         _score(side),
         duration(side.seconds),
-        money(side.cost_usd),
+        money(side.cost_usd) + _reused(side.reused_cost_usd),
     )
+
+
+def _reused(cost_usd: float | None) -> str:
+    return "" if cost_usd == 0 else f", reused: {money(cost_usd)}"
 
 
 def _passed(side: Side) -> str:
     rate = side.rate
     if rate.low is None or rate.high is None:
         return "no score"
-    ends = f"{100 * rate.low:.1f}" + ("" if rate.complete else f"{EN_DASH}{100 * rate.high:.1f}")
+    ends = f"{100 * rate.low:.1f}" + ("" if rate.high == rate.low else f"{EN_DASH}{100 * rate.high:.1f}")
     missing = "" if rate.complete else f", {rate.base - rate.scored:,} without score"
     what = " tasks at least once" if side.early_exit else ""
-    return f"{ends}% ({rate.passed:,}/{rate.base:,}{what}{missing})"
+    share = "no rate" if side.missing is Missing.FAIL and not rate.complete else f"{ends}%"
+    return f"{share} ({rate.passed:,}/{rate.base:,}{what}{missing})"
 
 
 def _score(side: Side) -> str:
-    score = side.metrics.score
+    score = side.score
     if score is None:
         return "-"
     ends = "" if score.interval is None else f" [{score.interval.low:.3f}{EN_DASH}{score.interval.high:.3f}]"
@@ -83,38 +89,80 @@ def _versus_lines(one: Versus, first: str, second: str) -> Iterator[str]:
         yield from _tasks(f"  {second} loses", one.paired.lost)
         yield f"  no difference: {plural(one.ties, 'task')}"
     yield from _differences(one)
+    if one.settings:
+        both = (f"{name} ({printable(own)}, {printable(other)})" for name, (own, other) in one.settings.items())
+        yield f"  limits and retries differ, which no identity has: {', '.join(both)}"
+    yield from _lacking(one, first, second)
     for what, tasks in (
         (f"  only in {first}", one.only_first),
         (f"  only in {second}", one.only_second),
         ("  without a score in one of them", one.unscored),
-        ("  left out, as the task or its grading is not the same", one.left_out),
+        ("  left out, as the task or its grading is not the same (--include-changed compares them)", one.left_out),
     ):
         if tasks:
             yield from _tasks(what, tasks)
-    if one.first.early_exit or one.second.early_exit:
+    yield from _attempts(one, first, second)
+
+
+def _lacking(one: Versus, first: str, second: str) -> Iterator[str]:
+    if not any(one.lacking):
+        return
+    policies = [SAID_OF_MISSING[side.missing] for side in (one.first, one.second) if side.missing]
+    what = f": {policies[0]}" if policies else ""
+    yield f"  slots without a score: {one.lacking[0]:,} in {first}, {one.lacking[1]:,} in {second}{what}"
+    if one.possible is not None and not policies:
+        low, high = one.possible
+        yield f"  whatever those would score, the difference over all these tasks is from {low:+.3f} to {high:+.3f}"
+
+
+def _attempts(one: Versus, first: str, second: str) -> Iterator[str]:
+    """Yield what of the numbers is due to how often a task was tried."""
+    sides = ((one.first, first), (one.second, second))
+    said = [f"{plural(side.attempts, 'attempt')} a task in {name}" for side, name in sides]
+    if one.first.early_exit and one.second.early_exit and one.first.attempts == one.second.attempts:
         yield "  with early exit a task counts as solved at least once: that is no estimate of one attempt"
+    elif one.first.early_exit or one.second.early_exit:
+        once = ["solved at least once" if side.early_exit else "the mean" for side, _ in sides]
+        both = ", ".join(f"{how} of {what}" for how, what in zip(once, said, strict=True))
+        yield f"  not the same quantity, so no fair comparison: {both}"
+    elif one.first.attempts != one.second.attempts:
+        yield f"  not the same number: {', '.join(said)}"
 
 
 def _result(one: Versus) -> str:
     found = one.paired
     if found is None:
-        return "no task has a score in both"
+        return _nothing(one)
     by = f"{found.difference:+.3f}"
     if found.interval is not None:
         by += f" [{found.interval.low:+.3f} to {found.interval.high:+.3f}]"
     return f"{plural(found.tasks, 'task')}: {by}{_test(found, one.corrected_p_value)}"
 
 
+def _nothing(one: Versus) -> str:
+    if any(one.lacking) and any(side.missing is Missing.FAIL for side in (one.first, one.second)):
+        return f"no difference is said: {plural(sum(one.lacking), 'slot')} without a score, and none may be missing"
+    shared = len(one.first.tasks) - len(one.only_first)
+    return "no task is the same in both" if shared == len(one.left_out) else "no task has a score in both"
+
+
 def _test(found: Paired, corrected: float | None) -> str:
     if found.test is None or found.p_value is None:
         return ", no difference on any task"
-    said = f", p = {found.p_value:.3g}"
+    said = f", p {_chance(found.p_value)}"
     if corrected is not None:
-        said += f", {corrected:.3g} with Holm's correction"
+        said += f", p {_chance(corrected)} with Holm's correction"
     return f"{said} ({found.test})"
 
 
+def _chance(p_value: float) -> str:
+    return f"= {p_value:.3g}" if p_value else "< 1e-300"  # smaller numbers are 0 here, which no chance is
+
+
 def _differences(one: Versus) -> Iterator[str]:
+    if one.differs is None:
+        yield "  identities: not known; what differs in them, and whether tasks are the same, cannot be said"
+        return
     if not one.differs:
         yield "  identities: the same"
         return

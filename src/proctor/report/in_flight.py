@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from proctor.model.attempt import NO_USAGE, Phase, Severity, TryResult, Usage
@@ -41,6 +42,8 @@ class InFlight:
     """The (severity, code) of the FATAL issues of the try that ended last."""
     agent_seconds: float | None = None
     """How long the agent phase of the work took that counts so far."""
+    sub_scores: Mapping[str, float] | None = None
+    """Those of the grade of its last try; None where it has none."""
     opened_in: float | None = None
     """How long the last opening took, until it is known that a sandbox came of it."""
 

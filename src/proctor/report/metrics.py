@@ -7,13 +7,14 @@ headline (`core.aggregate`), and is no 0 here. What cannot be said is None.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proctor.core.statistics import AtK, Estimate, at_k, mean_of
 from proctor.model.attempt import Verdict
-from proctor.report.samples import Sample
+from proctor.report.samples import Sample, Samples
+from proctor.report.sub_scores import mean_of_sub_score
 
 ALL_K_UP_TO = 10
 """Up to so many attempts pass@k is said for every k; beyond, for 1, 2, 4, 8, ... and the number itself."""
@@ -53,6 +54,10 @@ class Metrics:
     score: Estimate | None
     at_k: tuple[AtK, ...] = ()
     by_tag: Mapping[str, TagMetrics] = field(default_factory=dict[str, TagMetrics])
+    sub_scores: Mapping[str, Estimate | None] = field(default_factory=dict[str, "Estimate | None"])
+    """The mean of each; None where its numbers are too large to add up. With early exit there are none."""
+    sub_scores_left_out: int = 0
+    """How many more names there are (`SubScores.left_out`)."""
     seconds: Spread | None = None
     tokens: Spread | None = None
     cost_usd: Spread | None = None
@@ -63,39 +68,47 @@ class Metrics:
 
 
 def metrics_of(
-    samples: Iterable[Sample],
+    samples: Samples,
     *,
     attempts: int,
     tags: Mapping[str, Sequence[str]] | None = None,
     early_exit: bool = False,
 ) -> Metrics:
-    """Return the metrics of a run with so many `attempts` a task, whose tasks have `tags`."""
+    """Return the metrics of a run whose tasks have `tags`, and so many `attempts` each, or the most that one has."""
     every = list(samples)
     scored = [one for one in every if one.score is not None and one.verdict in _SCORED]
     made = [one for one in every if not one.reused]
     costs = [one.cost_usd for one in made]
     known = [cost for cost in costs if cost is not None]
-    total = math.fsum(known) if len(known) == len(costs) else None
+    total = _sum(known) if len(known) == len(costs) else None
     passed_here = sum(one.verdict is Verdict.PASSED for one in made)
-    passes = _by_task(scored, _passed)
-    scores = _by_task(scored, lambda one: one.score or 0.0)
-    ks: list[int] = []
     if early_exit:
-        passes, scores = _best(passes, attempts), _best(scores, attempts)
-    elif attempts > 1:
-        ks = ks_of(attempts)
+        passes = scores = solved_once(every, attempts)
+    else:
+        passes, scores = _by_task(scored, _passed), scores_by_task(scored)
+    most = max([attempts, *Counter(one.task for one in every).values()])
+    ks = ks_of(most) if most > 1 and not early_exit else []
     counts = [(len(values), round(sum(values))) for values in passes.values()]
     return Metrics(
         passes=mean_of(passes.values()),
         score=mean_of(scores.values()),
         at_k=tuple(at_k(counts, k) for k in ks),
         by_tag=_by_tag(every, tags or {}, attempts=attempts, early_exit=early_exit),
+        sub_scores={} if early_exit else {name: mean_of_sub_score(own) for name, own in samples.sub_scores().items()},
+        sub_scores_left_out=0 if early_exit else samples.sub_scores_left_out,
         seconds=spread([one.seconds for one in made]),
         tokens=spread([one.tokens for one in made]),
         cost_usd=spread(costs),
         cost_per_task_usd=total / len({one.task for one in made}) if total is not None and made else None,
         cost_per_pass_usd=total / passed_here if total is not None and passed_here else None,
     )
+
+
+def _sum(costs: Sequence[float]) -> float | None:
+    try:
+        return math.fsum(costs)
+    except OverflowError:  # a plugin may report any number
+        return None
 
 
 def ks_of(attempts: int) -> list[int]:
@@ -134,9 +147,28 @@ def _by_task(samples: Iterable[Sample], value: Callable[[Sample], float]) -> dic
     return dict(found)
 
 
-def _best(values: Mapping[str, Sequence[float]], attempts: int) -> dict[str, list[float]]:
-    """Return the best of each task that is decided: solved, or with all of its attempts made."""
-    return {task: [max(each)] for task, each in values.items() if max(each) == 1.0 or len(each) >= attempts}
+def scores_by_task(samples: Iterable[Sample]) -> dict[str, list[float]]:
+    """Return the scores of the scored attempts of each task that has any."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for one in samples:
+        if one.score is not None and one.verdict in _SCORED:
+            found[one.task].append(one.score)
+    return dict(found)
+
+
+def solved_once(samples: Iterable[Sample], attempts: int) -> dict[str, list[float]]:
+    """Return 1 for each task of which an attempt passed, and 0 for each of which all were made and none did.
+
+    What was skipped is made; a task of which all was skipped is left out.
+    """
+    made: Counter[str] = Counter()
+    solved: dict[str, bool] = {}
+    for one in samples:
+        if one.verdict in _SCORED:
+            solved[one.task] = solved.get(one.task, False) or one.verdict is Verdict.PASSED
+        if one.verdict in (*_SCORED, Verdict.SKIPPED):
+            made[one.task] += 1
+    return {task: [float(once)] for task, once in solved.items() if once or made[task] >= attempts}
 
 
 def _by_tag(
@@ -151,9 +183,7 @@ def _by_tag(
     found: dict[str, TagMetrics] = {}
     for tag, group in groups.items():
         scored = [one for one in group if one.score is not None and one.verdict in _SCORED]
-        passes = _by_task(scored, _passed)
-        if early_exit:
-            passes = _best(passes, attempts)
+        passes = solved_once(group, attempts) if early_exit else _by_task(scored, _passed)
         found[tag] = TagMetrics(
             sum(one.verdict is Verdict.PASSED for one in scored),
             len(scored),

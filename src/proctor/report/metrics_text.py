@@ -8,17 +8,20 @@ from typing import Any
 from proctor.core.aggregate import percent
 from proctor.core.statistics import AtK, Estimate
 from proctor.report.metrics import Metrics, Spread, TagMetrics, metrics_of
+from proctor.report.sub_scores import OTHERS_AT_MOST
 from proctor.report.view import RunView
 from proctor.report.wording import SEPARATOR, duration, money, plural, printable
 
+EN_DASH = "\u2013"
 TAGS_SHOWN = 20
 """So many tags have a line; summary.json has all."""
+SUB_SCORES_SHOWN = 10
+"""So many sub-scores have a line; summary.json has all that are kept."""
 
 
 def metrics_of_view(view: RunView) -> Metrics:
     """Return the metrics of what is final in a run."""
-    attempts = max(1, view.total // view.tasks) if view.tasks else 1
-    return metrics_of(view.samples, attempts=attempts, tags=view.tags, early_exit=view.early_exit)
+    return metrics_of(view.samples, attempts=view.attempts, tags=view.tags, early_exit=view.early_exit)
 
 
 def metrics_data(metrics: Metrics) -> dict[str, Any]:
@@ -31,6 +34,8 @@ def metrics_data(metrics: Metrics) -> dict[str, Any]:
             tag: {"passed": one.passed, "scored": one.scored, "final": one.final, "passes": _estimate(one.passes)}
             for tag, one in metrics.by_tag.items()
         },
+        "sub_scores": {name: _estimate(one) for name, one in metrics.sub_scores.items()},
+        "sub_scores_left_out": metrics.sub_scores_left_out,
         "agent_seconds": _spread(metrics.seconds),
         "tokens": _spread(metrics.tokens),
         "attempt_cost_usd": _spread(metrics.cost_usd),
@@ -65,7 +70,13 @@ def _spread(spread: Spread | None) -> dict[str, Any] | None:
 
 def metrics_lines(metrics: Metrics) -> list[str]:
     """Return what a summary says of metrics: intervals, pass@k, tags, and what an attempt takes."""
-    return [*_interval_lines(metrics), *map(_at_k_line, metrics.at_k), *_tag_lines(metrics), *_spread_lines(metrics)]
+    return [
+        *_interval_lines(metrics),
+        *map(_at_k_line, metrics.at_k),
+        *_sub_score_lines(metrics),
+        *_tag_lines(metrics),
+        *_spread_lines(metrics),
+    ]
 
 
 def share_text(estimate: Estimate) -> str:
@@ -80,13 +91,40 @@ def _interval_lines(metrics: Metrics) -> Iterator[str]:
     passes, score = metrics.passes, metrics.score
     if passes is None or passes.samples < 2:
         return
-    about = plural(passes.clusters, "task")
-    if passes.samples > passes.clusters:
-        about = f"{plural(passes.samples, 'attempt')} of {about}"
-    yield f"passed, with 95% interval: {share_text(passes)} over {about}"
+    yield f"passed, with 95% interval: {share_text(passes)} over {_samples(passes)}"
     if score is not None and abs(score.mean - passes.mean) > 1e-9:
-        ends = "" if score.interval is None else f" [{score.interval.low:.3f}–{score.interval.high:.3f}]"  # noqa: RUF001
-        yield f"mean score: {score.mean:.3f}{ends}"
+        yield f"mean score: {number_text(score)}"
+
+
+def number_text(estimate: Estimate) -> str:
+    """Say a mean, with its interval behind it in brackets where there is one."""
+    if estimate.interval is None:
+        return _number(estimate.mean)
+    low, high = map(_number, estimate.interval)
+    return f"{_number(estimate.mean)} [{low}{' to ' if low[0] == '-' else EN_DASH}{high}]"
+
+
+def _number(number: float) -> str:
+    return f"{number:.3f}" if abs(number) < 1e6 else f"{number:.4g}"
+
+
+def _sub_score_lines(metrics: Metrics) -> Iterator[str]:
+    shown = list(metrics.sub_scores.items())[:SUB_SCORES_SHOWN]
+    for name, one in shown:
+        said = "too large to add up" if one is None else f"{number_text(one)} over {_samples(one)}"
+        yield f"sub-score {printable(name)}: {said}"
+    more = len(metrics.sub_scores) - len(shown)
+    if more:
+        yield f"{plural(more, 'sub-score')} more: see summary.json"
+    if metrics.sub_scores_left_out:
+        least = "at least " if metrics.sub_scores_left_out >= OTHERS_AT_MOST else ""
+        yield f"left out: {least}{plural(metrics.sub_scores_left_out, 'sub-score')} more, of other names"
+
+
+def _samples(estimate: Estimate) -> str:
+    about = plural(estimate.clusters, "task")
+    several = estimate.samples > estimate.clusters
+    return f"{plural(estimate.samples, 'attempt')} of {about}" if several else about
 
 
 def _at_k_line(one: AtK) -> str:
@@ -137,4 +175,4 @@ def _spread_text(what: str, spread: Spread | None, number: Callable[[float], str
     return f"{what} {number(spread.median)} ({number(spread.p90)}{unknown})"
 
 
-__all__ = ["metrics_data", "metrics_lines", "metrics_of_view", "share_text"]
+__all__ = ["metrics_data", "metrics_lines", "metrics_of_view", "number_text", "share_text"]

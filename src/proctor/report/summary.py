@@ -31,9 +31,8 @@ def run_rate(view: RunView) -> Rate:
     """Return the rate of a run: passed slots, or with early exit tasks that were solved at least once (spec 09 M3)."""
     if not view.early_exit:
         return pass_rate(view.counts, view.missing)
-    solved, tasks = len(view.solved), view.tasks
-    decided = solved + view.unsolved
-    return rate_of(solved, decided, tasks, view.missing)
+    solved = len(view.solved)
+    return rate_of(solved, solved + view.unsolved, view.tasks - view.skipped_tasks, view.missing)
 
 
 def run_headline(view: RunView) -> str:
@@ -43,8 +42,10 @@ def run_headline(view: RunView) -> str:
     rate = run_rate(view)
     if rate.low is None or rate.high is None:
         return headline(view.counts)
-    lacking = view.tasks - rate.scored
+    skipped = view.skipped_tasks
+    lacking = view.tasks - skipped - rate.scored
     policy = f", {lacking:,} not decided: {SAID_OF_MISSING[view.missing]}" if view.missing and lacking else ""
+    policy += f", {skipped:,} skipped" if skipped else ""
     words = f"({rate.passed}/{rate.base} tasks solved at least once{policy}; early exit, so pass@1 would be biased)"
     if view.missing is Missing.FAIL and lacking:
         return f"no rate {words}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from proctor.report.plot import Point, score_against_cost
+from proctor.report.plot import Point, Words, point_of, score_against_cost
 from proctor.report.summary_style import POLICY, STYLE
 from proctor.report.wording import duration, money, plural, printable
 
@@ -31,17 +31,13 @@ _TOKENS = ("calls", "input_tokens", "output_tokens", "reasoning_tokens", "cache_
 
 
 def points_of(runs: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """Return a point for each run with a score, from what summary.json has of it.
-
-    The cost is that of all attempts that fill its slots, reused ones included: it is what the score cost.
-    """
+    """Return a point for each run with a score, from what summary.json has of it."""
     points: list[Point] = []
     for run in runs:
         score = run["metrics"]["score"]
         if score is not None:
-            known = (run["cost_usd"], run["reused_cost_usd"])
-            cost = None if None in known else sum(known)
-            points.append(Point(run["experiment"], score["mean"], score["low"], score["high"], cost))
+            estimate = score["mean"], score["low"], score["high"]
+            points.append(point_of(run["experiment"], estimate, run["cost_usd"], run["reused_cost_usd"]))
     return points
 
 
@@ -71,7 +67,7 @@ def _sections(data: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]
     yield from _section("Scores", ("", "mean", "95% interval", "over"), _scores(data), "over what has a score")
     if any(point.cost_usd != 0 for point in points):  # else there is nothing to weigh against
         what = f"score with 95% interval against cost, of {plural(len(points), 'run')} of the invocation"
-        yield f"<h2>Score against cost</h2>\n{score_against_cost(points, title=what)}"
+        yield f"<h2>Score against cost</h2>\n{score_against_cost(points, Words(what))}"
     tags = list(metrics["by_tag"].items())
     more = f"; {len(tags) - TAGS_SHOWN:,} more are in summary.json" if len(tags) > TAGS_SHOWN else ""
     rows = [_tag(*each) for each in tags[:TAGS_SHOWN]]

@@ -68,6 +68,8 @@ class Tallies:
     """With early exit: the tasks of which an attempt has passed."""
     failures: Counter[str] = field(default_factory=Counter[str])
     """With early exit: attempts that failed or were skipped, by task."""
+    skips: Counter[str] = field(default_factory=Counter[str])
+    """With early exit: those of them that were skipped, by task."""
     needless: int = 0
     """With early exit: attempts that were cancelled because their task was solved."""
     samples: Samples = field(default_factory=Samples)
@@ -107,10 +109,34 @@ class Tallies:
         return sum(saved, self.usage + self.grader_usage)
 
     @property
+    def attempts(self) -> int:
+        """How many slots a task has, all having as many; 1 while that is not known."""
+        return max(1, self.total // self.tasks) if self.tasks else 1
+
+    @property
     def unsolved(self) -> int:
-        """With early exit: tasks of which every attempt was made and none passed."""
-        attempts = self.total // self.tasks if self.tasks else 0
-        return sum(task not in self.solved and count >= attempts for task, count in self.failures.items())
+        """With early exit: tasks of which every attempt was made, not all were skipped, and none passed."""
+        attempts, skips = self.attempts, self.skips
+        return sum(
+            task not in self.solved and count >= attempts and skips[task] < attempts
+            for task, count in self.failures.items()
+        )
+
+    @property
+    def skipped_tasks(self) -> int:
+        """With early exit: tasks of which every attempt was skipped; like skipped slots they are no part of a rate."""
+        return sum(count >= self.attempts for count in self.skips.values())
+
+    def count_task(self, task: str, verdict: Verdict) -> None:
+        """With early exit: take what became of an attempt of a task."""
+        if verdict is Verdict.PASSED:
+            self.solved.add(task)
+        elif verdict in (Verdict.FAILED, Verdict.SKIPPED):
+            self.failures[task] += 1
+            if verdict is Verdict.SKIPPED:
+                self.skips[task] += 1
+        elif verdict is Verdict.CANCELLED and task in self.solved:
+            self.needless += 1
 
     def cut_off(self, reason: StopReason) -> None:
         """End a run that did not end by itself: what is in flight is cancelled, what is queued not dispatched."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proctor.model.attempt import NO_USAGE, Phase, TryResult, Verdict
+from proctor.model.attempt import Phase, TryResult, Verdict
 from proctor.model.events import (
     AttemptSealed,
     BackoffEnded,
@@ -139,6 +140,7 @@ class RunView(Tallies):
             self._use(result, flight)
         if flight is not None:
             flight.ended, flight.backing_off = True, None
+            flight.sub_scores = result.grade.sub_scores if result.grade is not None else None
             flight.waits_since, flight.waits_seconds = at, None
             flight.cause = cause_of(result) if result.issues else result.outcome.value
             flight.fatal = tuple((issue.severity, issue.code) for issue in result.issues if issue.fatal)
@@ -157,12 +159,14 @@ class RunView(Tallies):
         if event.tries > 1:
             self.retried[event.verdict] += 1
         flight = self.in_flight.pop(event.attempt, None)  # none where the slot was given up before any try
-        self.sealed_seconds = at - flight.started_at if flight else 0.0
+        flight = flight or InFlight(event.task, event.ordinal, 0, at)
+        self.sealed_seconds, self.sealed_usage = at - flight.started_at, flight.spent
         if self.sealed_seconds > self.longest_seconds:
             self.longest_seconds, self.longest = self.sealed_seconds, (event.task, event.ordinal)
-        self.sealed_usage = flight.spent if flight else NO_USAGE
-        seconds = flight.agent_seconds if flight else None
-        self.samples.add(event.task, event.verdict, event.score, seconds=seconds, usage=self.sealed_usage)
+        self.samples.add(
+            event.task, event.verdict, event.score,
+            seconds=flight.agent_seconds, usage=flight.spent, sub_scores=flight.sub_scores,
+        )  # fmt: skip
         self.verdicts[event.verdict] += 1
         self.final += 1
         self._take_score(event.task, event.verdict, event.score)
@@ -202,25 +206,20 @@ class RunView(Tallies):
         self.reused[event.verdict] += 1
         self.samples.add_reused(event.task, event.verdict, event.score, event.cost_usd)
         self.final += 1
-        self.reused_known_usd += event.cost_usd or 0.0
-        self.reused_unpriced += event.cost_usd is None
+        known = self.reused_known_usd + (event.cost_usd or 0.0)
+        if event.cost_usd is None or known == math.inf:
+            self.reused_unpriced += 1
+        else:
+            self.reused_known_usd = known
         self.reused_cost_usd = None if self.reused_unpriced else self.reused_known_usd
         self._take_score(event.task, event.verdict, event.score)
 
     def _take_score(self, task: str, verdict: Verdict, score: float | None) -> None:
         if self.early_exit:
-            self._count_task(task, verdict)
+            self.count_task(task, verdict)
         if score is not None:
             self.scored += 1
             self.score_sum += score
-
-    def _count_task(self, task: str, verdict: Verdict) -> None:
-        if verdict is Verdict.PASSED:
-            self.solved.add(task)
-        elif verdict in (Verdict.FAILED, Verdict.SKIPPED):
-            self.failures[task] += 1
-        elif verdict is Verdict.CANCELLED and task in self.solved:
-            self.needless += 1
 
     _TAKES: ClassVar[Mapping[type[Event], Callable[..., None]]] = {
         PhaseStarted: _start_phase,

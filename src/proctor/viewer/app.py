@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from importlib.resources import files
@@ -26,6 +25,7 @@ from proctor.viewer.results import Results
 from proctor.viewer.run_page import run_page
 from proctor.viewer.runs_page import runs_page
 from proctor.viewer.security import App, Guard
+from proctor.viewer.threads import in_thread
 from proctor.viewer.words import language_of
 
 ASSETS = {"style.css": "text/css", "attempt.css": "text/css", "viewer.js": "text/javascript"}
@@ -64,7 +64,7 @@ def make_app(results: Results, names: Iterable[str] | None) -> App:
 def _page(results: Results, make: MakePage) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         asked = _asked(request)
-        html, status = await asyncio.to_thread(_rendered, results, make, asked, dict(request.path_params))
+        html, status = await in_thread(_rendered, results, make, asked, dict(request.path_params))
         response = HTMLResponse(html.encode("utf-8", "replace"), status)
         if "lang" in request.query_params:
             response.set_cookie(LANGUAGE_COOKIE, asked.language, samesite="strict", max_age=365 * 24 * 3600)
@@ -77,11 +77,12 @@ def _file(results: Results) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         path = request.query_params.get("path", "")
         try:
-            layout = await asyncio.to_thread(results.layout, request.path_params["run"])
-            descriptor = await asyncio.to_thread(open_inside, layout.directory, path)
+            layout = await in_thread(results.layout, request.path_params["run"])
+            descriptor = await in_thread(open_inside, layout.directory, path)
         except ProctorError as error:
             asked = _asked(request)
-            page = Page("message.html", asked.say("not found"), {"message": error.message}, status=404)
+            message = error.said(asked) if isinstance(error, NotFound) else error.message
+            page = Page("message.html", asked.say("not found"), {"message": message}, status=404)
             return HTMLResponse(render(page, asked), page.status)
         return Download(descriptor, path.rpartition("/")[2], request)
 
@@ -102,7 +103,7 @@ def _rendered(results: Results, make: MakePage, asked: Asked, params: dict[str, 
         page = make(results, asked, **params)
         return render(page, asked), page.status
     except NotFound as error:
-        page = Page("message.html", asked.say("not found"), {"message": error.message}, status=404)
+        page = Page("message.html", asked.say("not found"), {"message": error.said(asked)}, status=404)
     except ProctorError as error:
         page = Page("message.html", asked.say("this cannot be shown"), {"message": error.message}, status=500)
     except Exception:  # a bug of ours: who started the viewer sees the trace, a reader does not

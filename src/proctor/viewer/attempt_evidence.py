@@ -18,6 +18,7 @@ from proctor.viewer.attempt_files import (
 )
 from proctor.viewer.attempt_read import TryRead
 from proctor.viewer.colours import Run, coloured, diff_lines
+from proctor.viewer.inside import is_plain
 from proctor.viewer.page import Asked
 from proctor.viewer.paging import Paging
 from proctor.viewer.trajectory import STEPS_ON_A_PAGE, StepPage, read_steps
@@ -56,7 +57,7 @@ class Evidence:
 
 def evidence_of(each: TryRead, directory: Path, asked: Asked, link: Callable[[str], str]) -> Evidence:
     """Return the evidence of a try in its directory; `link` gives the address of a file in it."""
-    if directory.resolve() != directory:  # a link, to wherever: what is behind it is not evidence of this try
+    if not is_plain(directory):  # a link, to wherever: what is behind it is not evidence of this try
         return Evidence(each.story.number, FoundFiles(), None, (), None, None, (), ())
     listed = find_files(directory, each.files, each.answer_sha256)
     found = FoundFiles(tuple(replace(one, link=_link(one, link)) for one in listed.files), listed.more)

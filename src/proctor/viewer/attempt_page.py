@@ -17,7 +17,7 @@ from proctor.viewer.attempt_evidence import Evidence, evidence_of
 from proctor.viewer.attempt_read import AttemptRead, TryRead, read_attempt
 from proctor.viewer.lanes_drawing import TOP, Piece, Stretch, Tick, parts_in_words, piece_of, time_ticks
 from proctor.viewer.page import Asked, NotFound, Page
-from proctor.viewer.plan_slot import read_slot
+from proctor.viewer.plan_slot import read_rows
 from proctor.viewer.results import Results
 from proctor.viewer.run_list import object_in
 
@@ -71,7 +71,8 @@ class ShownTry:
 def attempt_page(results: Results, asked: Asked, run: str, attempt: str) -> Page:
     """Return the page of an attempt. Raises `NotFound`, `StoreError`."""
     layout, entry = results.layout(run), results.entry(run)
-    read = read_attempt(layout.journal, attempt)
+    # A site of files has the pages of all attempts, one after the other.
+    read = read_attempt(layout.journal, attempt, results.attempt_lines(run) if asked.links.static else None)
     story = read.story
     task, ordinal = (read.filled.task, read.filled.ordinal) if read.filled else (story.task, story.ordinal)
     verdict = read.filled.verdict if read.filled and story.verdict is None else story.verdict
@@ -79,7 +80,7 @@ def attempt_page(results: Results, asked: Asked, run: str, attempt: str) -> Page
     shown = [_try(each, asked, read.last_at) for each in tries]
     chosen = _chosen(tries, asked)
     evidence = [_evidence(each, layout, read, asked, run) for each in chosen]
-    planned, experiment = read_slot(layout.plan, task, ordinal)
+    plan = read_rows(layout.plan)
     values = {
         "run": run,
         "entry": entry,
@@ -94,7 +95,7 @@ def attempt_page(results: Results, asked: Asked, run: str, attempt: str) -> Page
         "issues": [_issue(issue) for issue in story.issues[-ISSUES_SHOWN:]],
         "tries": shown,
         "tries_left_out": len(read.tries) - len(tries),
-        "cost": cost_words(read.usage) if read.usage.calls else None,
+        "cost": asked.phrased(cost_words(read.usage)) if read.usage.calls else None,
         "calls": [(each.number, *row) for each in shown for row in each.usages],
         "usage": usage_data(read.usage),
         "retried_usd": _retried(read),
@@ -103,8 +104,8 @@ def attempt_page(results: Results, asked: Asked, run: str, attempt: str) -> Page
         "waits": WAITS,
         "evidence": evidence,
         "chosen": [each.story.number for each in chosen],
-        "plan": planned,
-        "image": _image(experiment),
+        "plan": plan.slot(task, ordinal) if plan else None,
+        "image": _image(plan.experiment if plan else {}),
         "damaged": read.damaged,
         "top": TOP,
     }
@@ -161,7 +162,7 @@ def _issue(issue: Issue) -> ShownIssue:
 def _try(each: TryRead, asked: Asked, last_at: float | None) -> ShownTry:
     story = each.story
     usages = [
-        (asked.say(name), data, cost_words(used))
+        (asked.say(name), data, asked.phrased(cost_words(used)))
         for name, used in (("model calls", story.usage), ("model calls of grading", story.grader_usage))
         if (data := usage_data(used)) is not None
     ]

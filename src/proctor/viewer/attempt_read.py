@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,11 +26,11 @@ from proctor.report.attempt import AttemptStory, TryStory
 from proctor.report.cost_words import together
 from proctor.report.lanes import TrySpans
 from proctor.store.codec import NewerFormat, decode
+from proctor.viewer.journal_lines import LONGEST_LINE_BYTES, JournalLines
 from proctor.viewer.page import NotFound
 
-CHUNK_BYTES = 8 * 1024 * 1024
-LONGEST_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line of a journal is none that proctor wrote."""
+_ATTEMPT = re.compile(f'"attempt":"([{ID_ALPHABET}]{{{ID_LENGTH}}})"'.encode())
+
 LINES_READ = 100_000
 """Of one attempt; hundreds of tries have fewer."""
 
@@ -74,16 +76,48 @@ class AttemptRead:
         return together(each.story.all_usage for each in self.tries)
 
 
-def read_attempt(journal: Path, attempt: str) -> AttemptRead:
-    """Return an attempt. Raises `NotFound` where the journal has none of that id, `StoreError` where it fails."""
-    missing = NotFound(f"there is no attempt `@{attempt:.40}` in this run, or not any more")
+class AttemptLines(JournalLines):
+    """Where the lines of every attempt are: for whoever reads many attempts of a journal, which then is read once."""
+
+    def __init__(self, journal: Path) -> None:
+        super().__init__(journal)
+        self._places: dict[bytes, array[int]] = {}
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def follow(self) -> None:
+        """Read on to the end of the journal. Raises `OSError`."""
+        for place, piece, end in self.pieces():
+            for found in _ATTEMPT.finditer(piece, 0, end):
+                begin = place + piece.rfind(b"\n", 0, found.start())
+                places = self._places.setdefault(found[1], array("q"))
+                if not places or places[-1] != begin:
+                    places.append(begin)
+            self._last = place + piece.rfind(b"\n", 0, end)
+
+    def lines(self, attempt: str) -> Iterator[tuple[bytes, bool]]:
+        """Yield each line that names an attempt, then, as not its own, the last whole line of all. Raises `OSError`."""
+        with self.journal.open("rb") as file:
+            for places, is_own in ((self._places.get(attempt.encode(), ()), True), ((self._last,), False)):
+                for place in places:
+                    file.seek(place)
+                    yield file.readline(LONGEST_LINE_BYTES), is_own
+
+
+def read_attempt(journal: Path, attempt: str, known: AttemptLines | None = None) -> AttemptRead:
+    """Return an attempt; `known` is where its lines are, which are looked for otherwise.
+
+    Raises `NotFound` where the journal has none of that id, `StoreError` where it fails.
+    """
+    missing = NotFound("there is no attempt `@{attempt}` in this run, or not any more", attempt=attempt[:40])
     if len(attempt) != ID_LENGTH or set(attempt) - set(ID_ALPHABET):
         raise missing
     found = AttemptRead(AttemptStory(attempt))
-    needle = f'"attempt":"{attempt}"'.encode()
     last = b""
     try:
-        for count, (line, is_own) in enumerate(_lines(journal, needle)):
+        for count, (line, is_own) in enumerate(known.lines(attempt) if known else _lines(journal, attempt)):
             if not is_own:
                 last = line
             elif count <= LINES_READ:
@@ -99,21 +133,16 @@ def read_attempt(journal: Path, attempt: str) -> AttemptRead:
     return found
 
 
-def _lines(journal: Path, needle: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line that has the needle, then, as not its own, the last whole line of all."""
-    rest, last = b"", b""
-    with journal.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            data = rest + chunk
-            end = data.rfind(b"\n") + 1
-            place = data.find(needle, 0, end)
-            while place >= 0:
-                stop = data.find(b"\n", place) + 1
-                yield data[data.rfind(b"\n", 0, place) + 1 : stop], True
-                place = data.find(needle, stop, end)
-            if end:
-                last = data[data.rfind(b"\n", 0, end - 1) + 1 : end]
-            rest = data[end:] if len(data) - end <= LONGEST_LINE_BYTES else b""
+def _lines(journal: Path, attempt: str) -> Iterator[tuple[bytes, bool]]:
+    """Yield each line that names an attempt, then, as not its own, the last whole line of all."""
+    needle, last = f'"attempt":"{attempt}"'.encode(), b""
+    for _, piece, end in JournalLines(journal).pieces():
+        place = piece.find(needle, 0, end)
+        while place >= 0:
+            stop = piece.find(b"\n", place) + 1
+            yield piece[piece.rfind(b"\n", 0, place) + 1 : stop], True
+            place = piece.find(needle, stop, end)
+        last = piece[piece.rfind(b"\n", 0, end) + 1 : end + 1]
     yield last, False
 
 

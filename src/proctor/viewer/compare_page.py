@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from proctor.core.statistics import Estimate
 from proctor.report.compare import Side, Versus, all_versus, side_data
 from proctor.report.compare_text import letters
-from proctor.report.plot import Point
+from proctor.report.plot import point_of
 from proctor.viewer.page import Asked, NotFound, Page
 from proctor.viewer.results import Results
 from proctor.viewer.runs_page import drawn
@@ -39,6 +40,7 @@ class Pair:
     versus: Versus
     plot: Markup | None
     lists: Sequence[Listed]
+    notes: Sequence[str]
 
 
 def compare_page(results: Results, asked: Asked) -> Page:
@@ -77,21 +79,45 @@ def _pair(one: Versus, first: str, second: str, asked: Asked) -> Pair:
         (asked.say("only in {run}", run=second), one.only_second),
     )
     lists = [_listed(title, tasks, one) for title, tasks in kinds if tasks]
-    left_out = set(one.left_out)
-    points = [
-        (_mean(one.first.scores[task]) or 0.0, _mean(one.second.scores[task]) or 0.0, task)
-        for task in one.first.scores
-        if task in one.second.scores and task not in left_out
+    there, left_out = set(one.second.tasks), set(one.left_out)
+    means = [
+        (_mean(one.first.counted(task)), _mean(one.second.counted(task)), task)
+        for task in one.first.tasks
+        if task in there and task not in left_out
     ]
+    points = [(across, up, task) for across, up, task in means if across is not None and up is not None]
     title = asked.say("mean score of each task: {first} across, {second} up", first=first, second=second)
-    plot = Markup(scatter(points, title=title)) if points else None  # noqa: S704 - drawn here, its texts escaped
-    return Pair(first, second, one, plot, lists)
+    drawing = scatter(points, title=title, count=lambda n: asked.say("{tasks} tasks", tasks=n))
+    plot = Markup(drawing) if points else None  # noqa: S704 - drawn here, its texts escaped
+    return Pair(first, second, one, plot, lists, list(_notes(one, first, second, asked)))
+
+
+def _notes(one: Versus, first: str, second: str, asked: Asked) -> Iterator[str]:
+    """Yield what a reader of the difference has to know."""
+    if any(one.lacking):
+        here, there = one.lacking
+        yield asked.say(
+            "slots without a score: {here} in {first}, {there} in {second}",
+            here=here, first=first, there=there, second=second,
+        )  # fmt: skip
+    if one.possible is not None:
+        low, high = (f"{100 * end:+.1f}%" for end in one.possible)
+        yield asked.say("whatever they would score, the difference is from {low} to {high}", low=low, high=high)
+    if one.first.early_exit != one.second.early_exit or (
+        one.first.early_exit and one.first.attempts != one.second.attempts
+    ):
+        yield asked.say("not the same quantity, so no fair comparison: with early exit a task is solved at least once")
+    elif one.first.early_exit:
+        yield asked.say("with early exit a task counts as solved at least once: that is no estimate of one attempt")
+    elif one.first.attempts != one.second.attempts:
+        yield asked.say(
+            "not the same number of attempts of a task: {here} in {first}, {there} in {second}",
+            here=one.first.attempts, first=first, there=one.second.attempts, second=second,
+        )  # fmt: skip
 
 
 def _listed(title: str, tasks: Sequence[str], one: Versus) -> Listed:
-    rows = [
-        (task, _mean(one.first.scores.get(task)), _mean(one.second.scores.get(task))) for task in tasks[:TASKS_LISTED]
-    ]
+    rows = [(task, _mean(one.first.counted(task)), _mean(one.second.counted(task))) for task in tasks[:TASKS_LISTED]]
     return Listed(title, rows, len(tasks) - len(rows))
 
 
@@ -99,16 +125,21 @@ def _mean(scores: Sequence[float] | None) -> float | None:
     return sum(scores) / len(scores) if scores else None
 
 
+def _with_ends(score: Estimate) -> tuple[float, float | None, float | None]:
+    low, high = score.interval or (None, None)
+    return score.mean, low, high
+
+
 def _plot(sides: Sequence[Side], names: Sequence[str], runs: Sequence[str], asked: Asked) -> Markup | None:
     points = [
-        Point(
+        point_of(
             f"{name} {side.about.get('model') or side.run}",
-            side.metrics.score.mean,
-            *(side.metrics.score.interval or (None, None)),
+            _with_ends(score),
             side.cost_usd,
+            side.reused_cost_usd,
             asked.links.run(run),
         )
         for side, name, run in zip(sides, names, runs, strict=True)
-        if side.metrics.score is not None
+        if (score := side.score) is not None
     ]
     return drawn(points, asked)

@@ -5,7 +5,6 @@ A journal may grow while it is sent: what is sent is what was there when it was 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import AsyncIterator
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.responses import StreamingResponse
+
+from proctor.viewer.threads import in_thread
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -67,7 +68,7 @@ def _part(asked: str, size: int) -> tuple[int, int, int]:
 
 async def _content(descriptor: int, begin: int, end: int) -> AsyncIterator[bytes]:
     while begin < end:
-        chunk = await asyncio.to_thread(os.pread, descriptor, min(CHUNK_BYTES, end - begin), begin)
+        chunk = await in_thread(os.pread, descriptor, min(CHUNK_BYTES, end - begin), begin)
         if not chunk:
             raise OSError(f"a file became shorter while it was sent: {end - begin} bytes are missing")
         begin += len(chunk)

@@ -18,8 +18,8 @@ from proctor.model.events import Event, TryEnded, TryStarted
 from proctor.model.ids import ID_ALPHABET, ID_LENGTH
 from proctor.report.lanes import TrySpans
 from proctor.store.codec import NewerFormat, decode, seconds_of
+from proctor.viewer.journal_lines import JournalLines
 
-CHUNK_BYTES = 8 * 1024 * 1024
 READ_BYTES = 32 * 1024 * 1024
 """So much of a journal is read for the inside of the tries of a page; of what is beyond only the ends are known."""
 
@@ -51,13 +51,11 @@ class Inside(NamedTuple):
     spans: TrySpans
 
 
-class LaneIndex:
+class LaneIndex(JournalLines):
     """The tries of one run. `follow` takes what is new in the journal; not to be called by two threads at once."""
 
     def __init__(self, journal: Path) -> None:
-        self.journal = journal
-        self.offset = 0
-        self.damaged = False
+        super().__init__(journal)
         self.lanes = 0
         self.last_at: float | None = None
         """The moment of the newest line."""
@@ -74,18 +72,11 @@ class LaneIndex:
 
     def follow(self) -> None:
         """Read on to the end of the journal. Raises `OSError`."""
-        with self.journal.open("rb") as file:
-            file.seek(self.offset)
-            rest = b""
-            while chunk := file.read(CHUNK_BYTES):
-                data = b"\n" + rest + chunk  # each line is found by what ends the one before it
-                end = data.rfind(b"\n")
-                for found in _ENDS_OF_TRIES.finditer(data, 0, end):
-                    self._take(found, self.offset + found.start())
-                if end and (at := _moment_in(data[data.rfind(b"\n", 0, end) + 1 : end])):
-                    self.last_at = at
-                rest = data[end + 1 :]
-                self.offset += end
+        for place, data, end in self.pieces():
+            for found in _ENDS_OF_TRIES.finditer(data, 0, end):
+                self._take(found, place + found.start())
+            if (at := _moment_in(data[data.rfind(b"\n", 0, end) + 1 : end])) is not None:
+                self.last_at = at
 
     def _take(self, found: re.Match[bytes], place: int) -> None:
         kind, moment, attempt = found.groups()

@@ -27,6 +27,8 @@ TRIES_ON_A_PAGE = 300
 """So many tries begin in the stretch of time of a page; where more run at once, four times as many as do."""
 STATIC_TRIES = 2_000
 """So many of the first tries are on the one page of a site of files; a run of 100,000 would be hundreds of pages."""
+MOST_TRIES = 4_000
+"""So many tries are drawn at most, however many run at once."""
 ROWS_OF_TABLE = 400
 INDEXES_KEPT = 4
 
@@ -65,8 +67,9 @@ def lanes_page(results: Results, asked: Asked, run: str) -> Page:
     try:
         index = _INDEXES.get(results, run)
         least, page = (STATIC_TRIES, None) if asked.links.static else (TRIES_ON_A_PAGE, asked.query.get("page"))
-        paging = Paging.of(len(index), page, max(least, 4 * index.lanes))
+        paging = Paging.of(len(index), page, max(least, min(4 * index.lanes, MOST_TRIES)))
         tries = index.tries(paging.start, paging.end)
+        undrawn, tries = len(tries[:-MOST_TRIES]), tries[-MOST_TRIES:]
         insides = index.insides(tries, paging.end)
     except OSError as error:
         raise StoreError(
@@ -90,7 +93,7 @@ def lanes_page(results: Results, asked: Asked, run: str) -> Page:
         "lanes_left_out": 0 if by_try else max(0, index.lanes - LANES_DRAWN),
         "shares": shares(tries, insides, stretch, index.lanes),
         "listed": [drawn.listed(one, origin) for one in tries[-ROWS_OF_TABLE:]],
-        "more": max(0, len(tries) - ROWS_OF_TABLE),
+        "more": undrawn + max(0, len(tries) - ROWS_OF_TABLE),
         "kinds": list(LETTERS.items()),
         "waits": WAITS,
         "paging": paging,

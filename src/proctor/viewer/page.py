@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from proctor.errors import ProctorError
 from proctor.viewer.links import Links
-from proctor.viewer.shown import FILTERS, counted
-from proctor.viewer.words import LANGUAGES, in_language
+from proctor.viewer.shown import FILTERS, counted, dollars, shown
+from proctor.viewer.words import LANGUAGES, in_language, phrased
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -33,6 +33,10 @@ class Asked:
         ones = frozenset(name for name, value in shown.items() if value == "1")
         return in_language(self.language, text, ones).format(**shown)
 
+    def phrased(self, text: str) -> str:
+        """Return a headline or a cost in the language of the reader."""
+        return phrased(self.language, text)
+
     def in_other(self, language: str) -> str:
         """Return the address of the same page in another language."""
         kept = [(name, value) for name, value in self.query.items() if name not in ("lang", "run")]
@@ -51,15 +55,20 @@ class Page:
 
 
 class NotFound(ProctorError):
-    """There is no such run, attempt or file, or not any more."""
+    """There is no such run, attempt or file, or not any more; `values` stand in the text of the viewer that says so."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, hint="go back to the list of runs")
+    def __init__(self, text: str, **values: str) -> None:
+        super().__init__(text.format(**values) if values else text, hint="go back to the list of runs")
+        self._text, self._values = text, values
+
+    def said(self, asked: Asked) -> str:
+        """Return the message in the language of the reader."""
+        return asked.say(self._text, **self._values) if self._values else self.message
 
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import ChainableUndefined, Environment, PackageLoader  # noqa: PLC0415 - only pages need it
+    from jinja2 import ChainableUndefined, Environment, PackageLoader, pass_context  # noqa: PLC0415 - only pages need it
 
     made = Environment(
         loader=PackageLoader("proctor.viewer"),
@@ -70,6 +79,17 @@ def _environment() -> Environment:
     )
     filters = cast("dict[str, Callable[..., Any]]", made.filters)  # pyright: ignore[reportUnknownMemberType]
     filters.update(FILTERS)
+
+    def in_words(context: Mapping[str, Any], value: Any) -> str:
+        return phrased(context["language"], str(value))
+
+    def in_dollars(context: Mapping[str, Any], value: Any) -> str:
+        return phrased(context["language"], dollars(value))
+
+    def named(context: Mapping[str, Any], value: Any) -> str:
+        return shown(in_language(context["language"], str(value)))
+
+    filters.update(phrased=pass_context(in_words), dollars=pass_context(in_dollars), named=pass_context(named))
     return made
 
 

@@ -4,43 +4,34 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sized
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from proctor.errors import StoreError
 from proctor.report.summary import summary_data
 from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile
 from proctor.store.reader import JournalReader, read_journal
+from proctor.viewer.attempt_read import AttemptLines
+from proctor.viewer.inside import is_run
+from proctor.viewer.kept import Kept, status_of, unreadable
 from proctor.viewer.page import NotFound
 from proctor.viewer.run_list import RunEntry, RunList, read_object
 from proctor.viewer.run_read import RunFold, RunRead, plan_of
 from proctor.viewer.slot_index import SlotIndex
 
 JOURNAL = "journal.jsonl"
-RUNS_KEPT = 8
 SLOTS_KEPT = 150_000
-"""So much is remembered of runs, of those that were asked for last: so many runs, and so many slots of all of them."""
+"""So many slots are remembered of the runs that were asked for last, besides those of the last one."""
 FOLDED_BYTES = 24 * 1024 * 1024
 """A longer journal is folded only where that cannot be avoided: for a comparison. It takes a second per 20 MB."""
-FIRST_LINE_BYTES = 4096
+COMPARED_BYTES = 1024 * 1024 * 1024
+"""A longer one is never folded for a page."""
 DEPTHS = 12
 """A run lies at most so many directories below the root: the levels of its run name, experiment, run."""
 
 T = TypeVar("T")
-
-
-class _Follows(Sized, Protocol):
-    """What follows the journal of a run; its length is that of the run in slots."""
-
-    @property
-    def offset(self) -> int: ...
-
-
-S = TypeVar("S", bound=_Follows)
 
 
 class Results:
@@ -50,8 +41,9 @@ class Results:
         self.root = root.resolve()
         self._only = tuple(path.resolve() for path in only)
         self._list = RunList()
-        self._folds: _Kept[_Fold] = _Kept()
-        self._slots: _Kept[RunSlots] = _Kept()
+        self._folds: Kept[_Fold] = Kept()
+        self._slots: Kept[RunSlots] = Kept()
+        self._attempts: Kept[AttemptLines] = Kept()
 
     def runs(self) -> Iterator[str]:
         """Yield the directories of all runs, in order. No link is followed, and no run is looked into."""
@@ -71,16 +63,16 @@ class Results:
         """Return the layout of a run. Raises `NotFound` where there is none of that name below the root."""
         parts = run.split("/")
         if "\0" in run or any(part in ("", ".", "..") for part in parts) or len(run) > 4096:
-            raise NotFound(f"there is no run `{run:.200}`")
+            raise NotFound("there is no run `{run}`, or not any more", run=run[:200])
         try:
             directory = (self.root / run).resolve()
-            found = (directory / JOURNAL).is_file()
+            found = is_run(RunLayout(directory))
         except (OSError, RuntimeError, ValueError):
             found, directory = False, self.root
         inside = directory == self.root / run and directory.is_relative_to(self.root)
         shown = not self._only or any(directory.is_relative_to(place) for place in self._only)
         if not (found and inside and shown):
-            raise NotFound(f"there is no run `{run:.200}`, or not any more")
+            raise NotFound("there is no run `{run}`, or not any more", run=run[:200])
         return RunLayout(directory)
 
     def read(self, run: str, use: Callable[[RunRead], T]) -> T:
@@ -89,7 +81,14 @@ class Results:
         What it makes is its own: a live run is read on by the next that asks. Raises `NotFound`, `StoreError`.
         """
         layout = self.layout(run)
-        made = self._folds.get(layout, lambda: _Fold(layout)).now(use)
+        if status_of(layout.journal).st_size > COMPARED_BYTES:
+            raise StoreError(f"the journal of `{run}` is too large for a page", hint="`proctor show` reads it")
+        try:
+            made = self._folds.get(layout, lambda: _Fold(layout)).now(use)
+        except ArithmeticError as error:
+            raise StoreError(
+                f"the journal of `{run}` has numbers that nobody measured: {error}", hint="it was damaged, or made up"
+            ) from error
         self._folds.forget(SLOTS_KEPT)
         return made
 
@@ -101,12 +100,23 @@ class Results:
         self._slots.forget(SLOTS_KEPT)
         return found
 
+    def attempt_lines(self, run: str) -> AttemptLines:
+        """Return where the lines of every attempt of a run are, brought up to now. Raises `NotFound`, `StoreError`."""
+        layout = self.layout(run)
+        found = self._attempts.get(layout, lambda: AttemptLines(layout.journal))
+        try:
+            found.follow()
+        except OSError as error:
+            raise unreadable(layout.journal, error) from error
+        self._attempts.forget(SLOTS_KEPT)
+        return found
+
     def summary(self, run: str) -> Mapping[str, Any]:
         """Return the content of summary.json, made now where the run has none; empty where that would take long."""
         layout = self.layout(run)
         if summary := read_object(layout.summary_json):
             return summary
-        if _status(layout.journal).st_size > FOLDED_BYTES:
+        if status_of(layout.journal).st_size > FOLDED_BYTES:
             return {}
         return self.read(run, lambda read: summary_data(read.view, run=layout.run_id, directory=str(layout.directory)))
 
@@ -115,7 +125,7 @@ def _runs_below(directory: Path | str, depth: int) -> Iterator[str]:
     try:
         with os.scandir(directory) as entries:
             found = {entry.name: entry for entry in entries}
-        if JOURNAL in found and found[JOURNAL].is_file():
+        if JOURNAL in found and is_run(RunLayout(Path(directory))):
             yield str(directory)
             return
         below = [name for name, one in found.items() if name[0] != "." and one.is_dir(follow_symlinks=False)]
@@ -133,27 +143,6 @@ def is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _status(journal: Path) -> os.stat_result:
-    try:
-        return journal.stat()
-    except OSError as error:
-        raise _unreadable(journal, error) from error
-
-
-def _first_line(journal: Path) -> bytes:
-    """Return what stands for the first line of a journal, which has the moment at which the run was started."""
-    try:
-        with journal.open("rb") as file:
-            line = file.readline(FIRST_LINE_BYTES)
-    except OSError as error:
-        raise _unreadable(journal, error) from error
-    return sha256(line).digest() if line.endswith(b"\n") else b""
-
-
-def _unreadable(journal: Path, error: OSError) -> StoreError:
-    return StoreError(f"journal `{journal}` cannot be read: {error.strerror}", hint="is it still there?")
 
 
 class RunSlots:
@@ -182,7 +171,7 @@ class RunSlots:
             try:
                 self.index.follow()
             except OSError as error:
-                raise _unreadable(self.index.journal, error) from error
+                raise unreadable(self.index.journal, error) from error
             if self.plan is None:
                 places: dict[str, list[int]] = {}
                 for slot in self.index:
@@ -201,7 +190,7 @@ class _Fold:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return self._fold.view.total
+        return max(0, min(self._fold.view.total, SLOTS_KEPT))  # it is what a journal says: any number
 
     @property
     def offset(self) -> int:
@@ -211,37 +200,3 @@ class _Fold:
         with self._lock:
             trouble = self._fold.follow(self._reader)
             return use(RunRead(self._layout, self._plan, self._problem, self._fold, self._reader.torn, trouble))
-
-
-class _Kept(Generic[S]):
-    """What is remembered of the runs that were asked for last."""
-
-    def __init__(self) -> None:
-        self._items: OrderedDict[str, S] = OrderedDict()
-        self._lock = threading.Lock()
-        self._making: dict[str, threading.Lock] = {}
-
-    def get(self, layout: RunLayout, make: Callable[[], S]) -> S:
-        status = _status(layout.journal)
-        # Another run in its place is not it, also where its file was given the number of the one that was removed.
-        run = f"{layout.directory} {status.st_ino} {_first_line(layout.journal).hex()}"
-        with self._lock:
-            making = self._making.setdefault(run, threading.Lock())
-        with making:  # two that ask at once wait for one that reads
-            with self._lock:
-                found = self._items.pop(run, None)
-            if found is None or found.offset > status.st_size:
-                found = make()
-            with self._lock:
-                self._items[run] = found
-                self._making.pop(run, None)
-        self.forget()
-        return found
-
-    def forget(self, slots: int | None = None) -> None:
-        """Keep `RUNS_KEPT` runs at most, and of more than one no more than so many slots."""
-        with self._lock:
-            while len(self._items) > RUNS_KEPT or (
-                slots is not None and len(self._items) > 1 and sum(map(len, self._items.values())) > slots
-            ):
-                self._items.popitem(last=False)

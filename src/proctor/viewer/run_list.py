@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +14,17 @@ from proctor.errors import ProctorError
 from proctor.store.layout import RunLayout
 from proctor.store.lock import is_being_written
 from proctor.store.plan_file import read_experiment
+from proctor.viewer.inside import is_file, size_of
 from proctor.viewer.shown import known
 
-SMALL_FILE_BYTES = 64 * 1024 * 1024
+SMALL_FILE_BYTES = 16 * 1024 * 1024
 """A larger file of these is none that proctor wrote."""
+COUNTS_KEPT = 20
+TEXT_CHARACTERS = 2_000
+"""So much of a text of these files is kept in the list."""
+
+PLAN_BYTES = 128 * 1024 * 1024
+"""Neither is a larger plan: 100,000 tasks take a tenth of it."""
 
 STATES = ("running", "complete", "interrupted", "stopped", "killed", "unknown")
 
@@ -39,7 +47,10 @@ class RunEntry:
     seconds: float | None = None
     cost_usd: float | None = None
     counts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    metrics: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    score: tuple[float, float | None, float | None] | None = None
+    """The mean, and its interval."""
+    reused_cost_usd: float | None = 0.0
+    """What the reused attempts among them cost in the runs that made them."""
 
     @property
     def name(self) -> str:
@@ -59,7 +70,7 @@ class RunList:
     def entry(self, run: str, layout: RunLayout) -> RunEntry:
         """Return the entry of a run, whatever is missing or damaged in its files."""
         files = (layout.progress, layout.summary_json, layout.plan)
-        key = (*map(_mark, files), _mark(layout.journal) if not layout.summary_json.is_file() else None)
+        key = (*map(_mark, files), _mark(layout.journal) if not is_file(layout.summary_json) else None)
         found = self._known.get(run)
         if found is not None and found[0] == key and found[1].state != "running":
             return found[1]
@@ -70,7 +81,7 @@ class RunList:
 
 def _mark(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
@@ -84,10 +95,11 @@ def _entry(run: str, layout: RunLayout) -> RunEntry:
     seconds = known(summary.get("seconds"))
     if seconds is None and started is not None and written is not None:
         seconds = max(0.0, written - started)
+    names = (summary.get("experiment"), progress.get("experiment"), experiment.get("name"))
     return RunEntry(
         run,
         _state(layout, summary, progress),
-        experiment=str(summary.get("experiment") or progress.get("experiment") or experiment.get("name") or ""),
+        experiment=next(filter(None, (_text(one) for one in names)), ""),
         **ids,
         headline=_text(summary.get("headline")),
         rate=known(summary.get("rate")),
@@ -96,9 +108,19 @@ def _entry(run: str, layout: RunLayout) -> RunEntry:
         started_at=started,
         seconds=seconds,
         cost_usd=known(summary.get("cost_usd") if summary else progress.get("cost_usd")),
-        counts=_object(summary.get("counts") or progress.get("counts")),
-        metrics=_object(summary.get("metrics")),
+        counts=_counts(_object(summary.get("counts") or progress.get("counts"))),
+        score=_score(object_in(object_in(summary, "metrics"), "score")),
+        reused_cost_usd=known(summary.get("reused_cost_usd", 0.0)),
     )
+
+
+def _counts(counts: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name[:TEXT_CHARACTERS]: count for name, count in islice(counts.items(), COUNTS_KEPT) if known(count)}
+
+
+def _score(score: Mapping[str, Any]) -> tuple[float, float | None, float | None] | None:
+    mean, low, high = (number_in(score, name) for name in ("mean", "low", "high"))
+    return None if mean is None else (mean, low, high)
 
 
 def _state(layout: RunLayout, summary: Mapping[str, Any], progress: Mapping[str, Any]) -> str:
@@ -114,7 +136,8 @@ def _state(layout: RunLayout, summary: Mapping[str, Any], progress: Mapping[str,
 
 def _experiment(layout: RunLayout) -> Mapping[str, Any]:
     try:
-        return read_experiment(layout.plan) if layout.plan.is_file() else {}
+        size = size_of(layout.plan)
+        return {} if size is None or size > PLAN_BYTES else read_experiment(layout.plan)
     except ProctorError:
         return {}
 
@@ -122,7 +145,8 @@ def _experiment(layout: RunLayout) -> Mapping[str, Any]:
 def read_object(path: Path) -> Mapping[str, Any]:
     """Return the JSON object in a file of ours; an empty one where there is none that can be read."""
     try:
-        if not path.is_file() or os.stat(path).st_size > SMALL_FILE_BYTES:  # a pipe would be waited for, for ever
+        size = size_of(path)
+        if size is None or size > SMALL_FILE_BYTES:
             return {}
         return _object(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError):
@@ -150,7 +174,7 @@ def number_in(values: Mapping[str, Any], name: str) -> float | None:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return value[:TEXT_CHARACTERS] if isinstance(value, str) else None
 
 
 _SORTS: dict[str, Callable[[RunEntry], Any]] = {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from proctor.model.attempt import Verdict
 from proctor.store.plan_tags import tags_of
+from proctor.viewer.inside import is_file
 from proctor.viewer.page import Asked, Page
 from proctor.viewer.paging import Paging
 from proctor.viewer.results import Results, RunSlots
@@ -19,6 +21,8 @@ TASKS_ON_A_FILE = 2_000
 """Of a site of files, whose pages filter by themselves."""
 CELLS_OF_A_TASK = 64
 """So many attempts of a task have a cell; the rest are counted."""
+TAGS_SHOWN, TAGS_CHOSEN, CODES_SHOWN = 200, 1_000, 200
+"""So many tags have a row, and can be chosen; so many codes of issues and numbers of attempts have a row."""
 
 STATES = (*(verdict.value for verdict in Verdict), "running", "waiting")
 """What a slot can be; `waiting` is queued, or not dispatched once the run has ended."""
@@ -61,6 +65,7 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
     entry, slots = results.entry(run), results.slots(run)
     directory, summary = results.layout(run).directory, results.summary(run)
     metrics = object_in(summary, "metrics")
+    by_tag = object_in(metrics, "by_tag")
     query = {name: asked.query.get(name, "") for name in ("q", "state", "tag")}
     tags = tags_of(slots.plan) if slots.plan else {}
     tasks = _chosen(slots, tags, query)
@@ -72,9 +77,10 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
         "entry": entry,
         "summary": summary,
         "metrics": metrics,
-        "at_k": objects_in(metrics, "pass_at_k"),
-        "by_tag": object_in(metrics, "by_tag"),
-        "issues": objects_in(summary, "issues"),
+        "at_k": objects_in(metrics, "pass_at_k")[:CODES_SHOWN],
+        "by_tag": dict(islice(by_tag.items(), TAGS_SHOWN)),
+        "more_tags": max(0, len(by_tag) - TAGS_SHOWN),
+        "issues": objects_in(summary, "issues")[:CODES_SHOWN],
         "counts": [(state, counted[state]) for state in STATES if counted[state]],
         "slots": sum(counted.values()),
         "tasks": len(slots.places),
@@ -82,9 +88,9 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
         "rows": [_row(slots, task) for task in tasks[paging.start : paging.end]],
         "paging": paging,
         "given": {name: value for name, value in query.items() if value},
-        "tags": sorted({tag for own in tags.values() for tag in own}),
+        "tags": sorted({tag for own in tags.values() for tag in own})[:TAGS_CHOSEN],
         "decisions": _decisions(slots),
-        "files": [name for name in FILES if (directory / name).is_file()],
+        "files": [name for name in FILES if is_file(directory / name)],
         "damaged": slots.index.damaged,
         "no_plan": slots.plan is None,
     }

@@ -30,6 +30,8 @@ from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile, read_plan
 from proctor.store.plan_tags import tags_of
 from proctor.store.reader import JournalReader, TornTail, read_journal
+from proctor.viewer.inside import is_run
+from proctor.viewer.plan_slot import unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ def read_run(run_dir: Path) -> RunRead:
 def layout_of(run_dir: Path) -> RunLayout:
     """Return the layout of a run. Raises `UsageError` where a directory is not that of a run."""
     layout = RunLayout(run_dir.resolve())
-    if not layout.journal.is_file():
+    if not is_run(layout):
         raise UsageError(
-            f"`{run_dir}` is not the directory of a run: it has no {layout.journal.name}",
+            f"`{run_dir}` is not the directory of a run: it has no {layout.journal.name} that is a file of its own",
             hint="give RESULTS/EXPERIMENT/RUN-ID, as the last line of `proctor run` names it",
         )
     return layout
@@ -76,12 +78,14 @@ def layout_of(run_dir: Path) -> RunLayout:
 
 def plan_of(layout: RunLayout) -> tuple[PlanFile | None, str | None]:
     """Return the plan of a run, or None and why it cannot be read."""
-    if layout.plan.exists() and not layout.plan.is_file():  # a pipe would be waited for, for ever
-        return None, f"the plan `{layout.plan}` is not a regular file"
     try:
+        if trouble := unreadable(layout.plan):
+            return None, f"the plan `{layout.plan}` {trouble}"
         return read_plan(layout.plan), None
     except StoreError as error:
         return None, error.message
+    except ArithmeticError as error:
+        return None, f"the plan `{layout.plan}` is damaged: {error}"
 
 
 class RunFold:
@@ -91,6 +95,8 @@ class RunFold:
         slots = plan.slots if plan else ()
         self.view = RunView(name_of(plan), total=len(slots), tags=tags_of(plan) if plan else {})
         self._empty = True
+        self._broken: JournalDamaged | None = None
+        """Why nothing more can be taken."""
         self.kept: list[str] = []
         """The sandboxes that were kept; whether they are still there is not known."""
         self._running: set[AttemptId] = set()
@@ -100,7 +106,12 @@ class RunFold:
             self._row(slot.task, slot.ordinal)
 
     def follow(self, reader: JournalReader) -> StoreError | None:
-        """Take what a reader has; return why it may not be all, or not right. What can be read is taken."""
+        """Take what a reader has; return why it may not be all, or not right. What can be read is taken.
+
+        Raises `JournalDamaged`, then and ever after, where it has numbers that cannot be added up.
+        """
+        if self._broken is not None:
+            raise self._broken
         trouble: JournalDamaged | None = None
         try:
             for event, at in reader:
@@ -112,6 +123,12 @@ class RunFold:
                     )
         except (JournalDamaged, NewerFormat) as error:
             return error
+        except ArithmeticError as error:
+            self._broken = JournalDamaged(
+                f"journal `{reader.path}` is damaged at line {reader.lines}: a number that nobody measured: {error}",
+                hint="it was damaged, or made up",
+            )
+            raise self._broken from error
         return trouble
 
     def add(self, event: Event, at: float) -> str | None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from proctor.report.plot import Point, score_against_cost
+from proctor.report.plot import Point, Words, point_of, score_against_cost
 from proctor.viewer.page import Asked, Page
 from proctor.viewer.paging import Paging
 from proctor.viewer.results import Results
-from proctor.viewer.run_list import DEFAULT_SORT, SORTS, STATES, RunEntry, chosen, number_in, object_in
+from proctor.viewer.run_list import DEFAULT_SORT, SORTS, STATES, RunEntry, chosen
 
 RUNS_ON_A_PAGE = 100
 PLOTTED = 30
@@ -57,14 +57,17 @@ def drawn(points: Sequence[Point], asked: Asked) -> Markup | None:
     """Return the plot of score against cost of some runs; None of fewer than two."""
     if len(points) < 2:
         return None
-    title = asked.say("score against cost, with 95% intervals")
+    words = Words(
+        asked.say("score against cost, with 95% intervals"),
+        asked.say("cost unknown"),
+        asked.say("{cost} of it for reused attempts, in the runs that made them", cost="{cost}"),
+    )
     # Drawn here, with every text in it escaped: the one thing that goes into a page as it is.
-    return Markup(score_against_cost(points, title=title, no_cost=asked.say("cost unknown")))  # noqa: S704
+    return Markup(score_against_cost(points, words))  # noqa: S704
 
 
 def _point(one: RunEntry, asked: Asked) -> Point | None:
-    score = object_in(one.metrics, "score")
-    mean, low, high = (number_in(score, name) for name in ("mean", "low", "high"))
-    if mean is None:
+    if one.score is None:
         return None
-    return Point(one.model or one.experiment or one.name, mean, low, high, one.cost_usd, asked.links.run(one.run))
+    label = one.model or one.experiment or one.name
+    return point_of(label, one.score, one.cost_usd, one.reused_cost_usd, asked.links.run(one.run))

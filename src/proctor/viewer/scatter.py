@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from proctor.report.wording import plural, printable
@@ -12,8 +12,10 @@ SIZE, LEFT, TOP, BOTTOM = 300, 44, 12, 36
 TASKS_NAMED = 5
 
 
-def scatter(points: Sequence[tuple[float, float, str]], *, title: str) -> str:
-    """Return an `svg` element for (across, up, task), both scores in [0, 1]."""
+def scatter(
+    points: Sequence[tuple[float, float, str]], *, title: str, count: Callable[[int], str] = lambda n: plural(n, "task")
+) -> str:
+    """Return an `svg` element for (across, up, task), both scores in [0, 1]; `count` says how many tasks there are."""
     places: defaultdict[tuple[float, float], list[str]] = defaultdict(list)
     for across, up, task in points:
         places[round(across, 2), round(up, 2)].append(task)
@@ -31,7 +33,7 @@ def scatter(points: Sequence[tuple[float, float, str]], *, title: str) -> str:
         kind = "better" if up > across else "worse" if up < across else "equal"
         named = ", ".join(printable(task) for task in tasks[:TASKS_NAMED])
         more = ", ..." if len(tasks) > TASKS_NAMED else ""
-        said = f"{plural(len(tasks), 'task')}: {across:.0%}, {up:.0%}: {named}{more}"
+        said = f"{count(len(tasks))}: {across:.0%}, {up:.0%}: {named}{more}"
         radius = min(18.0, 3 + len(tasks) ** 0.5)
         parts.append(
             f'<circle class="task {kind}" cx="{_x(across):.1f}" cy="{_y(up):.1f}" r="{radius:.1f}">'

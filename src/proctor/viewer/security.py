@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -64,7 +66,8 @@ class Guard:
         elif not self._is_own(scope):
             await _refuse(send, 421, b"this is not the name of the viewer\n", [])
         else:
-            await self._app(scope, receive, _with_headers(send))
+            with suppress(asyncio.CancelledError):  # the viewer ends, and the connection was cut off
+                await self._app(scope, receive, _with_headers(send))
 
     def _is_own(self, scope: Scope) -> bool:
         if self._names is None:

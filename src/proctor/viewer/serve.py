@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import ipaddress
@@ -12,6 +13,7 @@ import uvicorn
 
 from proctor.errors import UsageError
 from proctor.viewer.app import make_app
+from proctor.viewer.clients import Client, clients_of
 from proctor.viewer.results import Results
 
 DEFAULT_PORT = 8377
@@ -23,7 +25,7 @@ COLLECTED_EVERY = 100_000
 """So many new objects make Python look for cycles: what is remembered of runs has none, and is large."""
 
 CLOSING_SECONDS = 2
-"""So long answers that are on their way may take when the viewer is ended."""
+"""So long connections may take that were cut off when the viewer is ended."""
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -96,13 +98,34 @@ def _is_address(name: str) -> bool:
 def serve(results: Results, listening: socket.socket, names: tuple[str, ...] | None = LOCAL_NAMES) -> None:
     """Serve until a signal ends it."""
     gc.set_threshold(COLLECTED_EVERY)
+    server_of(results, names).run(sockets=[listening])
+
+
+def server_of(results: Results, names: tuple[str, ...] | None = LOCAL_NAMES) -> Server:
+    """Return a server of `results`, asked for under one of `names` (None is any)."""
     config = uvicorn.Config(
         make_app(results, names),
-        log_level="warning",
+        http=Client,
+        log_level="error",  # what clients do wrong is not for the eyes of who runs the viewer
         access_log=False,
         server_header=False,
         ws="none",
         lifespan="off",
         timeout_graceful_shutdown=CLOSING_SECONDS,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    return Server(config)
+
+
+class Server(uvicorn.Server):
+    """Ends at once: whoever is connected is cut off, and what is being made for them is given up."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        for server in self.servers:
+            server.close()  # before anybody takes the place of those who are cut off
+        for client in clients_of(self.server_state.connections):
+            client.cut_off()
+        await asyncio.sleep(0)  # they know by now that they are
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        await super().shutdown(sockets)

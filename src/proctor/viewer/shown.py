@@ -87,7 +87,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "shown": shown,
     "seconds": seconds,
     "share": share,
-    "dollars": dollars,
     "number": number,
     "moment": moment,
 }

@@ -6,8 +6,9 @@ import json
 import os
 import secrets
 import shutil
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +31,7 @@ MARK = ".proctor-site.json"
 FORMAT = 1
 
 MOST_ATTEMPTS = 2000
-"""So many attempts get a page of their own where nothing else is said: reading each takes a look at a whole journal."""
+"""So many attempts get a page of their own where nothing else is said: a directory of more is slow to copy."""
 FILE_BYTES = 16 * 1024 * 1024
 """A larger file of a run is not copied."""
 ALL_FILES_BYTES = 1024 * 1024 * 1024
@@ -47,6 +48,10 @@ class Written:
     files: int = 0
     copied_bytes: int = 0
     attempts_left_out: int = 0
+    unreadable: list[str] = field(default_factory=list[str])
+    """Why pages show nothing, once for each such page."""
+    broken: list[str] = field(default_factory=list[str])
+    """The traces of bugs of ours that pages could not be made for."""
     files_left_out: int = 0
 
 
@@ -112,9 +117,14 @@ class _Writing:
         try:
             return render(_PAGES[target.kind](self._results, asked, target), asked)
         except NotFound as error:
-            page = Page("message.html", asked.say("not found"), {"message": error.message})
+            page = Page("message.html", asked.say("not found"), {"message": error.said(asked)})
         except ProctorError as error:
+            self._written.unreadable.append(error.message)
             page = Page("message.html", asked.say("this cannot be shown"), {"message": error.message})
+        except Exception:  # a bug of ours is no reason to have no site: who writes it is told
+            self._written.broken.append(f"{target.kind} {target.run} {target.name}\n{traceback.format_exc()}")
+            message = asked.say("this is a bug of proctor: the command that wrote the pages says more")
+            page = Page("message.html", asked.say("this cannot be shown"), {"message": message})
         return render(page, asked)
 
     def _copy(self, target: Target, path: Path) -> None:

@@ -16,8 +16,7 @@ import msgspec
 from proctor.model.attempt import Verdict
 from proctor.model.events import AttemptSealed, SlotFilled, TryStarted
 from proctor.model.ids import ID_LENGTH
-
-CHUNK_BYTES = 8 * 1024 * 1024
+from proctor.viewer.journal_lines import JournalLines
 
 _BEGUN, _SEALED, _FILLED = (
     f'\n{{"type":"{kind.__name__}",'.encode() for kind in (TryStarted, AttemptSealed, SlotFilled)
@@ -51,14 +50,11 @@ _DECODE_BEGUN = msgspec.json.Decoder(_Begun).decode
 _DECODE_ENDED = msgspec.json.Decoder(Slot).decode
 
 
-class SlotIndex:
+class SlotIndex(JournalLines):
     """The slots of one run. `follow` takes what is new in the journal; not to be called by two threads at once."""
 
     def __init__(self, journal: Path) -> None:
-        self.journal = journal
-        self.offset = 0
-        self.damaged = False
-        """Whether a line that was to be read was none."""
+        super().__init__(journal)
         self._begun: dict[str, _Begun] = {}
         """The last tries of attempts that have not ended, by attempt."""
         self._slots: dict[tuple[str, int], Slot] = {}
@@ -66,15 +62,8 @@ class SlotIndex:
 
     def follow(self) -> None:
         """Read on to the end of the journal. Raises `OSError`."""
-        with self.journal.open("rb") as file:
-            file.seek(self.offset)
-            rest = b""
-            while chunk := file.read(CHUNK_BYTES):
-                lines = b"\n" + rest + chunk
-                end = lines.rfind(b"\n")
-                self._take(lines, end)
-                rest = lines[end + 1 :]
-                self.offset += end
+        for _, lines, end in self.pieces():
+            self._take(lines, end)
         for one in self._begun.values():
             known = self._slots.get((one.task, one.ordinal))
             if known is None or known.verdict is None:

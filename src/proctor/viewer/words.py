@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from proctor.viewer import words_attempt, words_run
+from proctor.viewer import words_attempt, words_run, words_values
 
 LANGUAGES = ("en", "zh")
 
-_CHINESE = MappingProxyType({**words_run.CHINESE, **words_attempt.CHINESE})
+_CHINESE = MappingProxyType({**words_values.CHINESE, **words_run.CHINESE, **words_attempt.CHINESE})
 
 _ENGLISH = MappingProxyType(
     {
@@ -34,6 +34,14 @@ def in_language(language: str, text: str, ones: frozenset[str] = frozenset()) ->
         return _CHINESE.get(text, text)
     text = _ENGLISH.get(text, text)
     return _MANY.sub(lambda found: _one(found[0]) if found[1] in ones else found[0], text) if ones else text
+
+
+_PHRASE = re.compile(rf"\b(?:{'|'.join(map(re.escape, words_values.PHRASES))})\b")
+
+
+def phrased(language: str, text: str) -> str:
+    """Return a headline or a cost, which the rest of proctor says in English, in the language of the reader."""
+    return text if language == "en" else _PHRASE.sub(lambda found: in_language(language, found[0]), text)
 
 
 def _one(many: str) -> str:

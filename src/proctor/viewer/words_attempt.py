@@ -92,7 +92,6 @@ CHINESE: Mapping[str, str] = {
     "reasoning_tokens": "推理词元",
     "result": "结果",
     "reused from another run": "复用自另一次运行",
-    "running": "运行中",
     "sandboxes": "沙箱",
     "score": "得分",
     "score {score}": "得分 {score}",

@@ -10,7 +10,26 @@ CHINESE: Mapping[str, str] = {
     "More than one thing differs: the difference cannot be put down to any one of them.": (
         "不止一处不同：无法把差异归因于其中任何一项。"
     ),
+    "The identity of one of them is not known: whether tasks are the same cannot be said.": (
+        "其中一方的身份未知：无法判断任务是否相同。"
+    ),
+    "not the same number of attempts of a task: {here} in {first}, {there} in {second}": (
+        "每个任务的尝试次数不同：{first} 为 {here}，{second} 为 {there}"
+    ),
+    "not the same quantity, so no fair comparison: with early exit a task is solved at least once": (
+        "两者不是同一个量，比较不公平：提前结束时，任务只计是否至少解决一次"
+    ),
+    "slots without a score: {here} in {first}, {there} in {second}": (
+        "没有得分的槽位：{first} 中 {here} 个，{second} 中 {there} 个"
+    ),
+    "whatever they would score, the difference is from {low} to {high}": (
+        "无论它们得分多少，差异都在 {low} 至 {high} 之间"
+    ),
+    "with early exit a task counts as solved at least once: that is no estimate of one attempt": (
+        "提前结束时，任务只计是否至少解决一次：这不是对单次尝试的估计"
+    ),
     "The identities are the same.": "身份相同。",
+    "The identities are not known.": "身份未知。",
     "a comparison takes two runs or more: choose them in the list of runs": (
         "比较至少需要两次运行：请在运行列表中选择"
     ),
@@ -21,7 +40,6 @@ CHINESE: Mapping[str, str] = {
     "attempts": "尝试",
     "back to the list of runs": "返回运行列表",
     "benchmark": "基准",
-    "cancelled": "已取消",
     "chance that at least one, or all, of k attempts pass": "k 次尝试中至少一次、或全部通过的概率",
     "compare": "比较",
     "compare the chosen runs": "比较所选的运行",
@@ -31,11 +49,8 @@ CHINESE: Mapping[str, str] = {
     "complete": "已完成",
     "cost of a pass": "每次通过的费用",
     "cost of a task": "每个任务的费用",
-    "cost unknown": "费用未知",
     "count": "数量",
     "decision": "决定",
-    "errored": "出错",
-    "failed": "未通过",
     "filter": "筛选",
     "harness": "执行框架",
     "identities differ in": "身份的不同之处",
@@ -55,12 +70,10 @@ CHINESE: Mapping[str, str] = {
     "only in {run}": "仅在 {run} 中",
     "pages": "页面",
     "pages of the list": "列表分页",
-    "passed": "通过",
     "passed, with 95% interval": "通过率（95% 区间）",
     "plan.json cannot be read: tasks are in the order in which attempts were started": (
         "无法读取 plan.json：任务按尝试开始的先后排列"
     ),
-    "queued": "排队中",
     "reason": "原因",
     "reused from {run}": "复用自 {run}",
     "reused_failed": "复用，未通过",
@@ -72,7 +85,6 @@ CHINESE: Mapping[str, str] = {
     "scored": "有得分",
     "show": "显示",
     "skip to the content": "跳到正文",
-    "skipped": "跳过",
     "slots": "槽位",
     "so many runs are not compared on a page: `proctor compare` does it": (
         "页面不比较这么多次运行：请用 `proctor compare`"
@@ -88,11 +100,17 @@ CHINESE: Mapping[str, str] = {
     "text": "文本",
     "the runs that are compared": "所比较的运行",
     "the tasks with each tag": "带有各标签的任务",
+    "there is no attempt `@{attempt}` in this run, or not any more": "此次运行中没有尝试 `@{attempt}`，或已不存在",
+    "there is no file `{file}`, or not any more": "没有文件 `{file}`，或已不存在",
+    "there is no run `{run}`, or not any more": "没有运行 `{run}`，或已不存在",
     "there is no such page": "没有这个页面",
     "this attempt has no page in this site: `proctor show @ATTEMPT` prints it": (
         "此站点没有这次尝试的页面：可用 `proctor show @ATTEMPT` 查看"
     ),
     "this cannot be shown": "无法显示",
+    "this is a bug of proctor: the command that wrote the pages says more": (
+        "这是 proctor 的缺陷：详情见写出这些页面的命令的输出"
+    ),
     "this is a bug of proctor: the terminal of the viewer says more": "这是 proctor 的缺陷：详情见运行查看器的终端",
     "tokens": "词元",
     "total": "总计",
@@ -103,6 +121,7 @@ CHINESE: Mapping[str, str] = {
     "what went wrong, and how often": "出了什么问题，出现几次",
     "with Holm's correction": "经 Holm 校正",
     "{count} unknown": "{count} 个未知",
+    "{cost} of it for reused attempts, in the runs that made them": "其中 {cost} 为复用的尝试在原运行中的费用",
     "{found} of {total} runs": "{total} 次运行中的 {found} 次",
     "{found} of {total} tasks": "{total} 个任务中的 {found} 个",
     "{run} is better": "{run} 更好",

@@ -10,10 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from proctor.core.aggregate import Counts
+from proctor.core.reuse import Kind
 from proctor.model.attempt import Outcome, Phase, Verdict
+from proctor.model.codes import Severity
 from proctor.model.reasons import Purpose
 from proctor.report.lanes import LETTERS
-from proctor.viewer import run_list, run_page, runs_page, trajectory
+from proctor.viewer import run_list, run_page, runs_page, trajectory, words_values
 
 VIEWER = Path(str(files("proctor.viewer")))
 
@@ -29,7 +31,8 @@ def of_values() -> set[str]:
         *(field.name for field in fields(Counts) if field.name != "not_dispatched"),
         *run_page.STATES,
         *runs_page.COLUMNS,
-        *map(str, (*Verdict, *Outcome, *Phase, *Purpose)),
+        *map(str, (*Verdict, *Outcome, *Phase, *Purpose, *Severity, *Kind)),
+        *words_values.CHINESE,
         *LETTERS,
         *TOKENS,
         *("system", "user", "agent", "unfinished", "open", "gone", "kept", "source"),
@@ -52,6 +55,9 @@ def of_code() -> set[str]:
 
 def _said(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":
+        if not isinstance(node, ast.Call):
+            continue
+        said = isinstance(node.func, ast.Attribute) and node.func.attr == "say"
+        if said or (isinstance(node.func, ast.Name) and node.func.id == "NotFound" and node.keywords):
             for given in node.args[:1]:
                 yield from (one.value for one in ast.walk(given) if isinstance(one, ast.Constant))

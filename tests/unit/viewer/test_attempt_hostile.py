@@ -113,6 +113,7 @@ def test_a_step_of_20_megabytes_among_others_is_cut_out(tmp_path: Path) -> None:
     assert len(page.html) < 500_000
 
 
+@pytest.mark.long
 def test_many_steps_full_of_text_stay_within_the_page(tmp_path: Path) -> None:
     layout = make_run(tmp_path, [started(), *good_try(A, "t", START), sealed(A, "t", START + 10)])
     call = {"tool_call_id": "c", "function_name": "f", "arguments": {"x": "<" * 20_000}}

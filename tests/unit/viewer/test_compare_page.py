@@ -12,6 +12,7 @@ from viewer_client import ask
 from viewer_runs import START, good_try, make_run, sealed, started
 
 from proctor.model.attempt import Verdict
+from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
 from proctor.viewer.app import make_app
 from proctor.viewer.compare_page import MOST_RUNS
 from proctor.viewer.results import Results
@@ -52,8 +53,20 @@ def test_it_says_which_tasks_are_better_and_which_worse(app: App) -> None:
     assert "+33.3%" in words
     assert "B is better: 2 tasks" in words
     assert "B is worse" not in words
-    assert "The identities are the same." in words
+    assert "The identity of one of them is not known" in words, "they have no plan"
     assert page.elements["svg"] >= 1
+
+
+def test_M4_what_limits_a_comparison_is_said(app: App, tmp_path: Path) -> None:
+    """Slots without a score, and another number of attempts: as `proctor compare` says it."""
+    for name, count in (("r02", 1), ("r04", 2)):
+        slots = [PlannedSlot(task, ordinal, "0" * 16) for task in TASKS for ordinal in range(count)]
+        write_plan(tmp_path / f"e/{name}/plan.json", PlanFile({"name": "e"}, slots, {"model": name}, {}, {}))
+    words = " ".join(compared(app, "r02", "r04").text.split())
+    assert "identities differ in: model." in words
+    assert "slots without a score: 0 in A, 6 in B" in words
+    assert "not the same number of attempts of a task: 1 in A, 2 in B" in words
+    assert "whatever they would score, the difference is from +0.0% to +50.0%" in words
 
 
 @pytest.mark.parametrize("runs", [[], ["r01"], ["r01", "r01"]])

@@ -139,6 +139,7 @@ def test_a_run_of_one_moment_is_drawn(tmp_path: Path) -> None:
     assert "1 try in 1 lane" in shown(tmp_path).text
 
 
+@pytest.mark.long
 def test_in_a_site_of_files_a_long_run_has_one_page_and_says_what_is_not_on_it(tmp_path: Path) -> None:
     make_run(tmp_path, events_of(STATIC_TRIES + 7, 4))
     reader = Asked(StaticLinks(SiteMap(10), "m/lanes.html"), "en", {"page": "2"})

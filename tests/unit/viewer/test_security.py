@@ -130,7 +130,7 @@ STARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(STARTS, ENDS)
 def test_no_address_leads_out_of_the_results(app: App, start: str, end: str) -> None:
     for path in (start + end, start + quote(end, safe="")):

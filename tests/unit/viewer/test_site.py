@@ -20,7 +20,9 @@ from viewer_runs import START, evidence, good_try, make_run, sealed, started
 
 from proctor.errors import StoreError, UsageError
 from proctor.viewer import site as site_module
+from proctor.viewer.journal_lines import JournalLines
 from proctor.viewer.results import Results
+from proctor.viewer.run_list import RunEntry
 from proctor.viewer.site import MARK, write_site
 from proctor.viewer.site_links import SiteMap, StaticLinks, Target
 
@@ -220,6 +222,50 @@ def test_what_cannot_be_written_leaves_the_old_site(tmp_path: Path, monkeypatch:
         write_site(results, out)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results", "site"]
+
+
+def test_a_page_that_cannot_be_made_is_said_and_the_others_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_run(tmp_path / "results")
+    make_run(tmp_path / "results", [started(), *good_try(A, "u", START), sealed(A, "u", START + 10)], "m_b_h/r2")
+    reading = site_module.Results.entry
+
+    def broken(self: Results, run: str) -> RunEntry:
+        if run == "m_b_h/r1":
+            raise ZeroDivisionError("a bug")
+        return reading(self, run)
+
+    monkeypatch.setattr(site_module.Results, "entry", broken)
+    found = write_site(Results(tmp_path / "results"), tmp_path / "site")
+    assert len(found.broken) == 1, "the page of the run; nothing leads to its lanes and attempts then"
+    assert "ZeroDivisionError: a bug" in found.broken[0]
+    texts = [path.read_text("utf-8") for path, _ in pages(tmp_path / "site")]
+    assert sum("this is a bug of proctor" in text for text in texts) == 1
+    assert not any("ZeroDivisionError" in text for text in texts), "a reader is not told of it"
+    assert any("@abcdefghijkl" in text for text in texts), "the other run has all of its pages"
+    all_links_lead_to_files_inside(tmp_path / "site")
+
+
+def test_a_journal_is_read_once_for_all_pages_of_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [started()]
+    for n in range(26):
+        own = A[:-1] + chr(ord("a") + n)
+        events += [*good_try(own, f"t{n}", START + n), sealed(own, f"t{n}", START + n + 10)]
+    size = make_run(tmp_path / "results", events).journal.stat().st_size
+    read = 0
+    pieces = JournalLines.pieces
+
+    def counted(self: JournalLines) -> Iterator[tuple[int, bytes, int]]:
+        nonlocal read
+        for place, piece, end in pieces(self):
+            read += len(piece)
+            yield place, piece, end
+
+    monkeypatch.setattr(JournalLines, "pieces", counted)
+    found = write_site(Results(tmp_path / "results"), tmp_path / "site")
+    assert found.pages > 26
+    assert read < 4 * size, "once each for the slots, the lanes, and all attempts"
 
 
 odd = st.one_of(

@@ -15,7 +15,7 @@ from proctor.model.attempt import Phase, Verdict
 from proctor.model.events import AttemptSealed, PhaseStarted, SlotFilled, TryStarted
 from proctor.store.codec import encode
 from proctor.store.reader import read_journal
-from proctor.viewer import slot_index
+from proctor.viewer import journal_lines
 from proctor.viewer.run_read import RunFold
 from proctor.viewer.slot_index import SlotIndex
 
@@ -87,7 +87,7 @@ def test_a_live_run_is_followed_in_pieces_cut_at_any_byte(story: list[Told], cut
     content = b"".join(encode(event, at) for event, at in story)
     places = sorted({cut % (len(content) + 1) for cut in cuts} | {len(content)})
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_index, "CHUNK_BYTES", chunk)
+        patch.setattr(journal_lines, "CHUNK_BYTES", chunk)
         journal = Path(directory, "journal.jsonl")
         journal.touch()
         index, whole = SlotIndex(journal), Path(directory, "whole.jsonl")

@@ -2,15 +2,27 @@
 
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from string import Formatter
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
-from page_content import asked
+from page_content import Content, asked
 from said import TOKENS, VIEWER, of_code, of_templates, of_values
+from viewer_client import ask
+from viewer_runs import START, Told, broken_try, good_try, make_run, sealed, started
 
+from proctor.core.aggregate import Counts, Missing, headline
+from proctor.model.attempt import Verdict
+from proctor.model.codes import CODES
+from proctor.report.cost_words import known_part
+from proctor.report.wording import money
+from proctor.store.plan_file import PlanFile, PlannedSlot, write_plan
+from proctor.viewer import words_values
+from proctor.viewer.app import make_app
+from proctor.viewer.results import Results
 from proctor.viewer.shown import counted
-from proctor.viewer.words import LANGUAGES, in_language, known, language_of
+from proctor.viewer.words import LANGUAGES, in_language, known, language_of, phrased
 
 HAN = re.compile("[\u4e00-\u9fff]")
 SAME_IN_BOTH = {"pass@k", "pass^k", "SHA-256", "k"}
@@ -68,3 +80,52 @@ def test_counts_are_said_in_the_language_of_the_reader() -> None:
     assert counted(counts, "en") == "1,200 total, 3 passed, 1 {odd}"
     assert counted(counts, "zh").startswith("1,200 总计, 3 通过")
     assert counted({}, "en") == "-"
+
+
+def test_headlines_and_costs_are_said_in_the_language_of_the_reader() -> None:
+    assert phrased("en", "61.0% (1/2 passed)") == "61.0% (1/2 passed)"
+    said = {
+        headline(Counts(total=9, passed=1, failed=2, errored=3, cancelled=1, queued=1, running=1)),
+        headline(Counts(total=9, passed=1, failed=2, errored=3, skipped=3), Missing.ZERO),
+        headline(Counts(total=9, passed=1, failed=2, errored=6), Missing.EXCLUDE),
+        headline(Counts(total=9, passed=1, failed=2, errored=6), Missing.FAIL),
+        headline(Counts(total=3, errored=3)),
+        "50.0% (1/2 tasks solved at least once, 1 not decided: left out; early exit, so pass@1 would be biased)",
+        money(None), money(0.00001), known_part(None, 0.5, 2), known_part(None, 0.5, 1, "attempt"),
+    }  # fmt: skip
+    for text in said:
+        chinese = phrased("zh", text).replace("pass@1", "")
+        assert re.search("[A-Za-z]", chinese) is None, (text, chinese)
+        assert re.findall(r"[\d.]+%?", chinese) == re.findall(r"[\d.]+%?", text.replace("pass@1", "")), "numbers stay"
+
+
+def test_the_names_of_tests_are_those_that_a_comparison_uses() -> None:
+    source = Path(str(files("proctor.core").joinpath("compare.py"))).read_text("utf-8")
+    assert [name for name in words_values.TESTS if f'"{name}"' not in source] == []
+
+
+def test_a_page_in_chinese_has_english_only_where_somebody_named_something_so(tmp_path: Path) -> None:
+    def of(letter: str, task: str) -> list[Told]:
+        own = letter * 12
+        return [*good_try(own, task, START), sealed(own, task, START + 10, verdict=Verdict.PASSED)]
+
+    for run in ("e/r1", "e/r2"):
+        broken = [*broken_try("c" * 12, "N3", START, "N"), sealed("c" * 12, "N3", START + 3, verdict=Verdict.ERRORED)]
+        layout = make_run(tmp_path, [started("N"), *of("a", "N1"), *of("b", "N2"), *broken], run)
+        slots = [PlannedSlot(task, 0, "0" * 16) for task in ("N1", "N2", "N3", "N4")]
+        about = {name: {"id": "N"} for name in ("benchmark", "harness", "model")}
+        write_plan(layout.plan, PlanFile({"name": "N", **about}, slots, {"model": run[-1]}, {}, {}))
+    app = make_app(Results(tmp_path), None)
+    ours = re.compile(
+        r"English|N\d?|[abcd]{12}|r[12]|box|proctor|pass[@^]k|SHA|journal\.jsonl|plan\.json|harness\.crashed|model|"
+        r"harness|style|\d[smh]\d*|McNemar|AB"
+    )
+    for path in (
+        "/?", "/run/e/r1?", f"/attempt/{'a' * 12}/e/r1?", f"/attempt/{'c' * 12}/e/r1?", "/lanes/e/r1?", "/gone?",
+        "/compare?run=e/r1&run=e/r2&", "/run/N?", f"/attempt/{'d' * 12}/e/r1?", "/file/e/r1?path=N&",
+    ):  # fmt: skip
+        text = ask(app, f"{path}lang=zh").text.replace(CODES["harness.crashed"].action, "")
+        page = Content(text)
+        titles = re.findall(r'(?:title|aria-label)="([^"]*)"', text)
+        for shown in (page.text, *titles):
+            assert re.findall(r"[A-Za-z]{2,}", ours.sub("", shown)) == [], path

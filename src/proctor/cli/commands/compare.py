@@ -12,11 +12,11 @@ import rich_click as click
 from proctor.cli.command import Command
 from proctor.cli.named_run import named_run
 from proctor.cli.output import say
+from proctor.core.aggregate import Missing
 from proctor.errors import UsageError
 from proctor.report.compare import Side, all_versus, side_data, versus_data
 from proctor.report.compare_text import compare_lines, compare_markdown
-from proctor.viewer.run_read import read_run
-from proctor.viewer.sides import side_of_run
+from proctor.viewer.run_skim import compared
 
 FORMAT = 1
 
@@ -26,6 +26,11 @@ FORMAT = 1
 @click.option("--results-dir", metavar="DIR", help="Where to look for ids (default: those of the project).")
 @click.option("--all-pairs", is_flag=True, help="Compare each run with each, not only with the first.")
 @click.option("--include-changed", is_flag=True, help="Compare tasks of the same id even if their content differs.")
+@click.option(
+    "--missing",
+    type=click.Choice([policy.value for policy in Missing]),
+    help="What slots without a score count as (default: they are left out, and how much they could change is said).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print Markdown.")
 def command(
@@ -34,6 +39,7 @@ def command(
     results_dir: str | None,
     all_pairs: bool,
     include_changed: bool,
+    missing: str | None,
     as_json: bool,
     as_markdown: bool,
 ) -> int:
@@ -51,12 +57,10 @@ def command(
         raise UsageError("a run is named twice", hint="name each run once: a run does not differ from itself")
     sides: list[Side] = []
     for directory in directories:
-        read = read_run(directory)
-        if read.trouble is not None:
-            say(f"warning: {read.trouble.message}", err=True)
-        if read.plan_problem is not None:
-            say(f"warning: {read.plan_problem}; what differs in the identities cannot be said", err=True)
-        sides.append(side_of_run(read))
+        side, wrong = compared(directory, Missing(missing) if missing else None)
+        for each in wrong:
+            say(f"warning: {each}", err=True)
+        sides.append(side)
     found = all_versus(sides, every_pair=all_pairs, include_changed=include_changed)
     if as_json:
         data = {"format": FORMAT, "runs": list(map(side_data, sides)), "comparisons": list(map(versus_data, found))}

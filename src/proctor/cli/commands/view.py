@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 import rich_click as click
 
 from proctor.cli.command import Command
+from proctor.cli.exits import Exit
 from proctor.cli.output import say
 from proctor.errors import UsageError
+from proctor.report.wording import plural
+
+REASONS_SAID = 5
 
 
 @click.command("view", cls=Command)
@@ -45,8 +50,7 @@ def command(
     --host says otherwise. With --out the same pages are written to a directory, to be opened or published from there.
     """
     if out is not None:
-        _write(runs, results_dir, out, attempt_pages, language)
-        return 0
+        return _write(runs, results_dir, out, attempt_pages, language)
     if attempt_pages is not None or language is not None:
         raise UsageError("--attempt-pages and --language are about pages that are written", hint="give --out DIR")
     with suppress(KeyboardInterrupt):  # that is how it is ended
@@ -79,7 +83,7 @@ def _serve(
 
 def _write(
     runs: tuple[str, ...], results_dir: str | None, out: str, attempt_pages: int | None, language: str | None
-) -> None:
+) -> int:
     from proctor.cli.shown_results import results_to_show  # noqa: PLC0415 - what it needs is slow to import
     from proctor.viewer.site import MOST_ATTEMPTS, write_site  # noqa: PLC0415 - likewise
 
@@ -89,7 +93,12 @@ def _write(
         say(f"{found.attempts_left_out:,} attempts have no page of their own (--attempt-pages {most})", err=True)
     if found.files_left_out:
         say(f"{found.files_left_out:,} files are too large and were left out; their pages say so", err=True)
+    for message, count in Counter(found.unreadable).most_common(REASONS_SAID):
+        say(f"warning: {plural(count, 'page')} could not be filled: {message}", err=True)
+    for trace in found.broken[:REASONS_SAID]:
+        say(f"a bug of proctor: a page could not be made: {trace}", err=True)
     say(f"{found.pages:,} pages and {found.files:,} files of runs: {found.directory / 'index.html'}")
+    return Exit.INTERNAL if found.broken else Exit.OK
 
 
 def _open(address: str) -> None:
