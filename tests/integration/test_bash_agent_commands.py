@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from proctor.harnesses.bash_agent import BashAgentOptions
 from proctor.harnesses.bash_tool import COMMAND_BYTES, BashTool
 from proctor.model.environment import EnvironmentSpec
 from proctor.providers.local import LocalProvider
@@ -23,13 +24,12 @@ def run(tmp_path, monkeypatch):
             provider = LocalProvider()
             sandbox = await provider.open(EnvironmentSpec(provider="local", env=env or {}), {})
             try:
-                tool = BashTool(
-                    sandbox,
-                    lambda said: None,
-                    timeout_seconds=timeout_seconds,
-                    longest_timeout_seconds=timeout_seconds,
+                options = BashAgentOptions(
+                    command_timeout_seconds=timeout_seconds,
+                    longest_command_timeout_seconds=timeout_seconds,
                     output_limit_bytes=limit,
                 )
+                tool = BashTool(sandbox, lambda said: None, options)
                 return [await tool.run(bash(command, **arguments)) for command in commands]
             finally:
                 await sandbox.dispose()

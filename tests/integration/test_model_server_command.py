@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from proctor.testing._model_command import main
 from proctor.testing.model_server import serve
 
 COMMAND = [sys.executable, "-m", "proctor.testing.model_server"]
@@ -84,19 +85,20 @@ def test_the_command_answers_from_a_file(tmp_path):
         (["--nonsense"], "No such option"),
     ],
 )
-def test_the_command_refuses_what_it_does_not_understand(arguments, said):
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_command_refuses_what_it_does_not_understand(arguments, said, capsys):
+    code = main(arguments)
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (2, "")
+    assert said in shown.err
+    assert "Traceback" not in shown.err
 
 
-def test_the_command_says_that_a_port_is_taken():
+def test_the_command_says_that_a_port_is_taken(capsys):
     with serve([]) as server:
         port = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
-        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot listen")
+        code = main(["--port", port])
+    assert code == 2
+    assert capsys.readouterr().err.startswith("error: cannot listen")
 
 
 def test_the_agent_of_the_command_line_runs_its_commands_and_ends_with_its_text():

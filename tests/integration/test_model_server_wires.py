@@ -46,7 +46,7 @@ ANSWERS = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(answer=ANSWERS)
 def test_what_is_scripted_is_what_the_client_reads(line, answer):
     line.next = answer

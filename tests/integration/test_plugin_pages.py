@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -25,13 +25,11 @@ from proctor.plugins.api import ChatMessage, Tool
 from proctor.plugins.registry import Kind
 from proctor.testing import __all__ as exported
 from proctor.testing._grader_answers import ODD
+from support.forked import Forks, Ran, forks
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs/plugins"
 TEMPLATE = ROOT / "examples/plugin"
-HANG_SECONDS = 110
-"""Only a hang takes so long."""
-
 FILE = re.compile(r"`(\w+\.py)`[^`]*\n\n```python\n(.*?)```", re.DOTALL)
 SHOWN: dict[str, list[str]] = {
     "harness": ["2 passed · 0 failed · 0 errored", "2 passed · 0 failed · 0 errored"],
@@ -49,16 +47,27 @@ def page(name: str) -> str:
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
-def run(*words: str | Path, folder: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program of the environment of the tests; `path` is where more packages are."""
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environ |= {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
-    environ |= {} if path is None else {"PYTHONPATH": str(path)}
-    return subprocess.run(
-        [Path(sys.executable).parent / words[0], *words[1:]],
-        check=False, cwd=folder, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        timeout=HANG_SECONDS,
-    )  # fmt: skip
+def environ(path: Path | None = None) -> dict[str, str]:
+    """Return the variables of a program; `path` is where more packages are."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept |= {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept if path is None else kept | {"PYTHONPATH": str(path)}
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Forks]:
+    with forks() as made:
+        yield made
+
+
+@pytest.fixture
+def run(programs: Forks) -> Callable[..., Ran]:
+    """Run `proctor` or `pytest` of the environment of the tests; `path` is where more packages are."""
+
+    def call(*words: str | Path, folder: Path, path: Path | None = None) -> Ran:
+        return programs.run(*words, folder=folder, env=environ(path))
+
+    return call
 
 
 @pytest.fixture
@@ -91,7 +100,9 @@ def port(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", SHOWN, indirect=True, ids=str)
-def test_11_the_commands_of_a_page_work(request: pytest.FixtureRequest, folder: Path, port: str) -> None:
+def test_11_the_commands_of_a_page_work(
+    request: pytest.FixtureRequest, folder: Path, port: str, run: Callable[..., Ran]
+) -> None:
     name = request.node.callspec.params["folder"]
     commands = [(found.start(), found[1]) for found in re.finditer(r"^\$ (proctor .*)$", page(name), re.MULTILINE)]
     assert len(commands) == len(SHOWN[name])
@@ -105,7 +116,9 @@ def test_11_the_commands_of_a_page_work(request: pytest.FixtureRequest, folder: 
 
 
 @pytest.mark.parametrize("folder", [name for name in SHOWN if name != "model"], indirect=True, ids=str)
-def test_11_the_plugin_of_a_page_conforms(request: pytest.FixtureRequest, folder: Path) -> None:
+def test_11_the_plugin_of_a_page_conforms(
+    request: pytest.FixtureRequest, folder: Path, run: Callable[..., Ran]
+) -> None:
     part = A_PART.get(request.node.callspec.params["folder"], "")
     [tests] = folder.glob("test_*.py")
     ended = run("pytest", "-q", "-p", "no:cacheprovider", "-k", part, tests.name, folder=folder, path=folder)
@@ -177,12 +190,15 @@ def test_11_what_pages_and_package_both_have_is_the_same() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="pip is not installed in this environment")
-def test_11_the_package_installs_and_its_plugins_are_found(tmp_path: Path) -> None:
+def test_11_the_package_installs_and_its_plugins_are_found(tmp_path: Path, run: Callable[..., Ran]) -> None:
     source, site = tmp_path / "plugin", tmp_path / "site"
     shutil.copytree(TEMPLATE, source, ignore=shutil.ignore_patterns("__pycache__", ".*", "results"))
     install = ("-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index", "--target")
-    ended = run("python", *install, site, source, folder=tmp_path)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    made = subprocess.run(
+        [sys.executable, *install, site, source],
+        check=False, cwd=tmp_path, env=environ(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
     for kind, name in (
         ("harnesses", "voting"),
         ("benchmarks", "sums"),

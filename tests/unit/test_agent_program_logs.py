@@ -181,7 +181,9 @@ def test_claude_code_has_a_cost_where_it_has_a_price(basis, cost):
         ({"api_error_status": 529, "result": "API Error: 529"}, "model.overloaded"),
         ({"api_error_status": 400, "result": "prompt is too long"}, "model.invalid_request"),
         ({"terminal_reason": "api_error", "api_error": "connection_failed"}, "model.connection"),
+        ({"terminal_reason": "api_error", "api_error": "max_output_tokens"}, "model.malformed"),
         ({"terminal_reason": "api_error", "api_error": "something new"}, "model.server"),
+        ({"terminal_reason": "api_error", "stop_reason": "refusal"}, "model.refusal"),
         ({"subtype": "error_max_turns"}, "harness.limit"),
         ({"subtype": "error_max_budget_usd"}, "harness.limit"),
     ],
@@ -219,7 +221,11 @@ def test_codex_counts_what_its_helpers_used():
         ("exceeded retry limit, last status: 429 Too Many Requests", "model.rate_limited"),
         ("unexpected status 503 Service Unavailable: no", "model.overloaded"),
         ('{"error": {"message": "no", "type": "invalid_request_error"}}', "model.invalid_request"),
-        ("We're currently experiencing high demand, which may cause temporary errors.", "model.overloaded"),
+        ("We're currently experiencing high demand, which may cause temporary errors.", "model.server"),
+        ("Selected model is at capacity. Please try a different model.", "model.overloaded"),
+        ("stream disconnected before completion: UTF8 error: invalid utf-8 sequence", "model.server"),
+        ("stream disconnected before completion: Incomplete response, reason: content_filter", "model.refusal"),
+        ("Incomplete response returned, reason: max_output_tokens", "model.malformed"),
         ("stream disconnected before completion: error sending request", "model.connection"),
     ],
 )
@@ -242,11 +248,77 @@ def test_mini_swe_agent_says_that_a_model_without_a_price_costs_0_and_that_is_un
     assert read_mini_swe_agent(run_of(record)).usage.cost_usd == 0.5
 
 
-def test_mini_swe_agent_reached_its_limit():
+@pytest.mark.parametrize(
+    ("ended", "said", "problem"),
+    [
+        ("LimitsExceeded", "LimitsExceeded", "harness.limit"),
+        ("RepeatedFormatError", "RepeatedFormatError", "model.malformed"),
+        ("AuthenticationError", "litellm.AuthenticationError: no", "model.refused_auth"),
+        ("InternalServerError", "litellm.InternalServerError: OpenAIException - oops", "model.server"),
+        ("InternalServerError", "litellm.InternalServerError: OpenAIException - Connection error.", "model.connection"),
+        ("IndexError", "list index out of range", "harness.crashed"),
+    ],
+)
+def test_mini_swe_agent_says_why_it_ended(ended, said, problem):
     record = recorded("mini-swe-agent")
     [trajectory] = record["files"].values()
-    trajectory[0]["info"]["exit_status"] = "LimitsExceeded"
-    assert [code for code, _ in read_mini_swe_agent(run_of(record)).problems] == ["harness.limit"]
+    trajectory[0]["info"]["exit_status"] = ended
+    trajectory[0]["messages"].append({"role": "exit", "content": said})
+    [(code, message)] = read_mini_swe_agent(run_of(record)).problems
+    assert (code, said in message) == (problem, True)
+
+
+def test_mini_swe_agent_counts_answers_that_it_could_not_use():
+    """It keeps them in what it says to them: what they used was paid for all the same."""
+    record = recorded("mini-swe-agent")
+    [[trajectory]] = record["files"].values()
+    answered = next(message for message in trajectory["messages"] if message["role"] == "assistant")
+    extra = {"interrupt_type": "FormatError", "response": copy.deepcopy(answered["extra"]["response"])}
+    extra["response"]["choices"][0]["message"] = {"role": "assistant", "content": "I would rather talk."}
+    trajectory["messages"].append({"role": "user", "content": "No tool calls found.", "extra": extra})
+    trajectory["info"]["model_stats"]["api_calls"] = 3
+    report = read_mini_swe_agent(run_of(record))
+    assert report.usage == FIRST + SECOND + FIRST
+    assert not report.partial
+    *_, step, reply = checked(report.trajectory)["steps"]
+    assert (step["source"], step["message"], reply["message"]) == (
+        "agent", "I would rather talk.", "No tool calls found."
+    )  # fmt: skip
+
+
+def test_mini_swe_agent_lost_an_answer():
+    """It counts the calls, so that one of which it kept nothing is known to be missing."""
+    record = recorded("mini-swe-agent")
+    [[trajectory]] = record["files"].values()
+    trajectory["info"] |= {"exit_status": "IndexError", "model_stats": {"api_calls": 3}}
+    assert read_mini_swe_agent(run_of(record)).partial
+
+
+def test_mini_swe_agent_has_an_answer_without_usage():
+    record = recorded("mini-swe-agent")
+    [[trajectory]] = record["files"].values()
+    first = next(message for message in trajectory["messages"] if message["role"] == "assistant")
+    del first["extra"]["response"]["usage"]
+    report = read_mini_swe_agent(run_of(record))
+    assert (report.usage, report.partial) == (SECOND, True)
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "opencode"])
+def test_a_program_that_ends_well_before_its_turn_does_is_no_answer_of_the_model(name):
+    """Status 0 alone says nothing: none of the lines that end a turn came."""
+    line = b'{"type": "system"}\n'
+    report = READERS[name](ProgramRun([TurnOutput("x", line, b"", line, 0)], name=name))
+    assert [code for code, _ in report.problems] == ["harness.crashed"]
+
+
+def test_claude_code_shows_no_answer_that_has_nothing_in_it():
+    """It asks once more then: both were paid for, and neither has a line of its own."""
+    record = recorded("claude-code")
+    result = result_of(record) | {"is_error": False}
+    asked = {"type": "user", "isSynthetic": True, "message": {"content": [{"type": "text", "text": "Go on."}]}}
+    lines = b"".join(json.dumps(line).encode() + b"\n" for line in (asked, result))
+    report = read_claude_code(ProgramRun([TurnOutput("x", lines, b"", lines, 0)]))
+    assert report.usage.calls == 2
 
 
 def test_opencode_counts_reasoning_beside_the_output():
@@ -256,9 +328,55 @@ def test_opencode_counts_reasoning_beside_the_output():
     assert read_opencode(run_of(record, turns=1)).usage == FIRST + SECOND
 
 
-@pytest.mark.parametrize(("status", "problem"), [(401, "model.refused_auth"), (404, "model.not_found")])
-def test_opencode_says_why_it_ended(status, problem):
-    error = {"name": "APIError", "data": {"message": "no", "statusCode": status}}
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("APIError", {"message": "no", "statusCode": 401}, "model.refused_auth"),
+        ("APIError", {"message": "no", "statusCode": 404}, "model.not_found"),
+        ("APIError", {"message": "Cannot connect to API: it was closed"}, "model.connection"),
+        ("APIError", {"message": "no"}, "model.server"),
+        ("ContentFilterError", {"message": "no"}, "model.refusal"),
+        ("SomethingNew", {}, "harness.crashed"),
+    ],
+)
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_opencode_says_why_it_ended(name, data, problem, exit_code):
+    error = {"name": name, "data": data}
     line = json.dumps({"type": "error", "error": error}).encode()
-    report = read_opencode(ProgramRun([TurnOutput("x", line, b"", line, 1)]))
+    report = read_opencode(ProgramRun([TurnOutput("x", line, b"", line, exit_code)]))
     assert [code for code, _ in report.problems] == [problem]
+
+
+# --------------------------------------------------------------------------------------- before any call was answered
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "code"),
+    [
+        ("claude-code", [{"type": "system", "subtype": "api_retry", "error_status": 429}], "model.rate_limited"),
+        ("claude-code", [{"type": "system", "subtype": "api_retry", "error_status": None}], "model.connection"),
+        ("claude-code", [{"type": "system", "subtype": "init"}], "model.timeout"),
+        ("codex", [{"type": "error", "message": "Reconnecting... 1/5 (unexpected status 502: no)"}], "model.server"),
+        ("codex", [{"type": "turn.started"}], "model.timeout"),
+        ("opencode", [], "model.timeout"),
+        ("mini-swe-agent", [], "model.timeout"),
+    ],
+)
+def test_05_a_program_that_is_ended_before_any_answer_waited_for_the_model(name, lines, code):
+    output = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    report = READERS[name](ProgramRun([TurnOutput("x", output, b"", output)], name=name))
+    assert report.waiting[0] == code
+    assert report.problems == [] or report.problems == ()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_05_a_program_that_got_an_answer_did_something(name):
+    assert READERS[name](run_of(recorded(name))).waiting is None
+
+
+def test_codex_without_any_usage_of_an_answer_knows_none():
+    record = recorded("codex")
+    for path, lines in record["files"].items():
+        kept = [line for line in lines if line["type"] != "token_usage_record"]
+        record["files"][path] = [line for line in kept if line["payload"].get("type") != "token_count"]
+    assert read_codex(run_of(record)).usage is None

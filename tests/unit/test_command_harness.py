@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from proctor.errors import Fault
 from proctor.harnesses import command_place
-from proctor.harnesses.command import CommandHarness, CommandOptions
+from proctor.harnesses.command import CommandHarness, CommandOptions, ProgramHarness
+from proctor.harnesses.command_declaration import Declaration
 from proctor.harnesses.command_place import Kept
+from proctor.harnesses.programs.codex import read_codex
 from proctor.model.attempt import NO_USAGE, Usage
 from proctor.plugins.api import Message
 from support.atif_rules import checked
@@ -300,6 +302,59 @@ def test_a_turn_that_is_cut_off_keeps_what_it_printed_and_what_it_used(tmp_path)
     assert "usage.missing" in dict(context.issues)
 
 
+class _Deaf(ProgramHarness):
+    """A program that calls a model which never answers, and says so as a ready program does."""
+
+    options = CommandOptions
+
+    def declared(self, family):
+        said = json.dumps({"type": "error", "message": "Reconnecting... 2/5 (unexpected status 503: no)"})
+        script = f"echo '{said}'; echo started > flag; sleep 600"
+        return Declaration(name="deaf", command=["sh", "-c", script], env={"M": "{model}"})
+
+    def parser(self):
+        return read_codex
+
+
+def test_05_a_limit_that_ends_a_program_without_any_answer_of_the_model_is_the_models_doing(tmp_path):
+    async def run():
+        async with sandbox_of(tmp_path / "base") as sandbox:
+            context = Context(sandbox, model_at("http://127.0.0.1:9/v1"))
+            session = await _Deaf().start(context)
+            turn = asyncio.create_task(session.send(Message("x")))
+            while not (await sandbox.exec("test -e flag")).ok:
+                await asyncio.sleep(0.01)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            await session.collect()
+            await session.close()
+            return context
+
+    context = asyncio.run(run())
+    assert [code for code, _ in context.issues] == ["usage.missing", "model.overloaded"]
+    assert context.used == Usage(calls=1)
+
+
+def test_05_a_call_that_may_have_been_answered_makes_the_usage_unknown(tmp_path):
+    """What the endpoint sent before it failed may have been paid for, and the program cannot know."""
+    script = """echo '{"usage": {"in": 10, "out": 5}}'; echo connection lost >&2; exit 1"""
+
+    async def work(session, context, sandbox):
+        with pytest.raises(Fault) as caught:
+            await session.send(Message("x"))
+        return caught.value.code
+
+    context, code = made(
+        tmp_path, work, spec=model_at("http://127.0.0.1:9/v1"), command=["sh", "-c", script], env={"M": "{model}"},
+        output={"parser": "jsonl", "usage": {"input_tokens": "usage.in", "output_tokens": "usage.out"}},
+        failures=[{"pattern": "connection lost", "code": "model.connection"}],
+    )  # fmt: skip
+    assert code == "model.connection"
+    assert context.used == Usage(calls=1, input_tokens=10, output_tokens=5) + Usage(calls=1)
+    assert "usage.missing" in dict(context.issues)
+
+
 # -------------------------------------------------------------------------------------------------------- outputs
 
 
@@ -354,6 +409,39 @@ def test_output_that_is_not_what_was_declared_is_no_crash(parser, text, tmp_path
     _, turn, _ = one_turn(tmp_path, text, command="cat", stdin="{prompt}", output={"parser": parser, "answer": "a"})
     assert turn.answer is None
     assert turn.usage == NO_USAGE
+
+
+JSON_OUTPUT = {"parser": "json", "answer": "a", "usage": {"input_tokens": "i", "output_tokens": "o"}}
+ATIF = '{"steps": [{"source": "agent", "message": "ok", "n": NaN}], "final_metrics": {"total_prompt_tokens": 7, %s}}'
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "known"),
+    [
+        (JSON_OUTPUT, '{"a": "ok", "i": 7, "o": -5}', 7),
+        (JSON_OUTPUT, '{"a": "ok", "i": 7, "o": NaN, "x": 1e999}', 7),
+        (JSON_OUTPUT, '{"a": "ok", "i": 7, "o": 1.5}', 7),
+        (JSON_OUTPUT, '{"a": "ok", "i": 7, "o": "12"}', 7),
+        (JSON_OUTPUT, '{"a": "ok", "i": 7, "x": ' + "9" * 6000 + "}", 7),
+        (JSON_OUTPUT, '{"a": "ok", "i": true}', 0),
+        ({"parser": "atif"}, ATIF % '"total_completion_tokens": -3', 0),
+        ({"parser": "atif"}, ATIF % '"total_cached_tokens": Infinity', 0),
+    ],
+)
+def test_a_count_that_is_none_makes_the_usage_unknown_and_costs_nothing_else(output, text, known, tmp_path):
+    file = tmp_path / "printed"
+    file.write_text(text)
+    context, turn, collected = one_turn(
+        tmp_path,
+        command=["cat", str(file)],
+        env={"M": "{model}"},
+        output=output,
+        spec=model_at("http://127.0.0.1:9/v1"),
+    )
+    assert turn.answer == "ok"
+    assert context.used.input_tokens == known
+    assert json.dumps(collected.trajectory, allow_nan=False)
+    assert ("usage.missing" in dict(context.issues)) is ('"x": 999' not in text)
 
 
 def test_usage_that_nobody_reported_is_unknown_and_not_nothing(tmp_path):

@@ -94,15 +94,7 @@ class BashAgentSession:
     def __init__(self, ctx: AttemptContext, options: BashAgentOptions) -> None:
         self._ctx = ctx
         self._options = options
-        self._bash: BashTool | None = None
-        if options.bash:
-            self._bash = BashTool(
-                ctx.sandbox,
-                ctx.progress,
-                timeout_seconds=options.command_timeout_seconds,
-                longest_timeout_seconds=options.longest_command_timeout_seconds,
-                output_limit_bytes=options.output_limit_bytes,
-            )
+        self._bash = BashTool(ctx.sandbox, ctx.progress, options) if options.bash else None
         own = (SUBMIT,) if self._bash is None else (self._bash.tool, SUBMIT)
         self._more = frozenset(tool.name for tool in ctx.tools.offered)
         if taken := [tool.name for tool in own if tool.name in self._more]:

@@ -60,6 +60,3 @@ def use_a_tool(*, bash: bool) -> str:
 def listed(names: Sequence[str]) -> str:
     """Return the names of tools as a part of a sentence."""
     return " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`")))
-
-
-__all__ = ["CUT_OFF", "SYSTEM", "listed", "system_prompt", "use_a_tool"]

@@ -6,10 +6,13 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proctor.model.bounds import mark, shortened
 from proctor.plugins.api import ExecResult, Sandbox, Tool, ToolCall, Tools, arguments_of
+
+if TYPE_CHECKING:
+    from proctor.harnesses.bash_agent import BashAgentOptions
 
 COMMAND_BYTES = 100_000
 """Of one command: the kernel takes no argument of more than 128 KiB."""
@@ -43,20 +46,12 @@ class Mistake(Exception):
 class BashTool:
     """Runs commands of a model in a sandbox, each in a shell of its own in the work directory; `say` hears of each."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        say: Callable[[str], None],
-        *,
-        timeout_seconds: float,
-        longest_timeout_seconds: float,
-        output_limit_bytes: int,
-    ) -> None:
+    def __init__(self, sandbox: Sandbox, say: Callable[[str], None], options: BashAgentOptions) -> None:
         self._sandbox = sandbox
         self._say = say
-        self._timeout_seconds = timeout_seconds
-        self._longest_seconds = max(timeout_seconds, longest_timeout_seconds)
-        self._limit = output_limit_bytes
+        self._timeout_seconds = options.command_timeout_seconds
+        self._longest_seconds = max(self._timeout_seconds, options.longest_command_timeout_seconds)
+        self._limit = options.output_limit_bytes
 
     @property
     def tool(self) -> Tool:
@@ -89,13 +84,11 @@ class BashTool:
         if type(seconds) not in (int, float) or not seconds > 0:
             raise Mistake(f"`timeout_seconds` must be a number above 0, not {quoted(seconds)}")
         seconds = min(seconds, self._longest_seconds)
-        try:
-            size = len(command.encode())
-        except UnicodeEncodeError:
-            raise Mistake("the command is no valid Unicode text") from None
+        if command != sound(command):
+            raise Mistake("the command is no valid Unicode text")
         if "\0" in command:
             raise Mistake("the command has a NUL character in it")
-        if size > COMMAND_BYTES:
+        if (size := len(command.encode())) > COMMAND_BYTES:
             raise Mistake(f"the command has {size:,} bytes; at most {COMMAND_BYTES:,} are possible: do it in parts")
         self._say(f"$ {shortened(command, SHOWN_CHARACTERS)}")
         result = await self._sandbox.exec(

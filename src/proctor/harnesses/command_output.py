@@ -7,17 +7,21 @@ where the program was cut off in the middle: it takes what is there, and raises 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from proctor.model.attempt import Usage
+from proctor.model.attempt import NO_USAGE, Usage
 from proctor.model.bounds import TOKENS_AT_MOST
 from proctor.model.spec import Json
 from proctor.plugins.api import ToolCall
 from proctor.plugins.atif import Trajectory
 
 JsonObject = dict[str, Json]
+
+DIGITS_AT_MOST = 100
+"""Of a whole number that is read; Python itself refuses to read much longer ones, with all that is around them."""
 
 _NO_FIELDS: JsonObject = {}
 
@@ -56,7 +60,8 @@ class ProgramReport:
     """What is known of a session: the answer of its last turn, and what all turns used.
 
     `usage` is None where nothing is known, and its cost is that which the program reported. It is a part of what was
-    used where `partial`. `problems` are issue codes with their messages.
+    used where `partial`: there was a call more, at least. `problems` are issue codes with their messages. `waiting` is
+    one as well: what the program waited for, if no call was answered so far. It counts where the program was cut off.
     """
 
     answer: str | None = None
@@ -65,9 +70,20 @@ class ProgramReport:
     steps: int | None = None
     problems: Sequence[tuple[str, str]] = ()
     partial: bool = False
+    waiting: tuple[str, str] | None = None
 
 
 Parser = Callable[[ProgramRun], ProgramReport]
+
+
+def unanswered(run: ProgramRun, problems: Sequence[tuple[str, str]] = ()) -> tuple[str, str]:
+    """Return what a program waits for of which no call was answered so far: what it said of it, if it did."""
+    return problems[0] if problems else ("model.timeout", f"{run.name} got no answer to any call before it was ended")
+
+
+def no_end(run: ProgramRun) -> tuple[str, str]:
+    """Return the problem of a program that ended well, as it says, before it came to the end of its turn."""
+    return "harness.crashed", f"{run.name} ended with status 0, without a word on how its turn ended"
 
 
 # ---------------------------------------------------------------------------------- reading what nobody vouches for
@@ -82,11 +98,20 @@ def json_lines(data: bytes) -> Iterator[JsonObject]:
 
 
 def json_or_none(data: bytes) -> Json | None:
-    """Return a JSON value, foreign bytes in it replaced; None where it is none."""
+    """Return a JSON value, foreign bytes in it replaced; None where it is none. NaN and its like become texts."""
     try:
-        return json.loads(data.decode("utf-8", "replace"))
+        return json.loads(data.decode("utf-8", "replace"), parse_constant=str, parse_float=_float, parse_int=_int)
     except (ValueError, RecursionError):
         return None
+
+
+def _float(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def _int(text: str) -> int | str:
+    return int(text) if len(text) <= DIGITS_AT_MOST else text
 
 
 def objects(value: Json) -> Iterator[JsonObject]:
@@ -113,6 +138,11 @@ def text_of(value: Json) -> str:
 def count(value: Json) -> int:
     """Return a number of tokens; 0 where it is none."""
     return value if type(value) is int and 0 <= value <= TOKENS_AT_MOST else 0
+
+
+def no_count(value: Json) -> bool:
+    """Say whether something stands where a number of tokens should, and is none: what was used is not known then."""
+    return value is not None and not (type(value) is int and count(value) == value)
 
 
 def cost(value: Json) -> float | None:
@@ -155,4 +185,20 @@ def openai_usage(reported: JsonObject) -> Usage:
         cache_read_tokens=read,
         cache_write_tokens=write,
         reasoning_tokens=count(thought.get("reasoning_tokens")),
+    )
+
+
+def minus(usage: Usage, told: Usage) -> Usage:
+    """Return what was used since; a cost is known where both are."""
+    cost = usage.cost_usd
+    if told != NO_USAGE:
+        cost = None if cost is None or told.cost_usd is None else max(0.0, cost - told.cost_usd)
+    return Usage(
+        calls=max(0, usage.calls - told.calls),
+        input_tokens=max(0, usage.input_tokens - told.input_tokens),
+        output_tokens=max(0, usage.output_tokens - told.output_tokens),
+        cache_read_tokens=max(0, usage.cache_read_tokens - told.cache_read_tokens),
+        cache_write_tokens=max(0, usage.cache_write_tokens - told.cache_write_tokens),
+        reasoning_tokens=max(0, usage.reasoning_tokens - told.reasoning_tokens),
+        cost_usd=cost,
     )

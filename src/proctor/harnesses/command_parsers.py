@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from proctor.errors import Fault, describe
@@ -19,6 +20,7 @@ from proctor.harnesses.command_output import (
     json_lines,
     json_or_none,
     mapping,
+    no_count,
     objects,
     text_of,
 )
@@ -74,12 +76,15 @@ def _from_text(run: ProgramRun) -> ProgramReport:
 def _from_json(run: ProgramRun, found: Iterable[list[JsonObject]], output: Output) -> ProgramReport:
     """Take the last answer of each turn, and add up what each object says was used."""
     answers: list[str | None] = []
-    used = NO_USAGE
+    used, odd = NO_USAGE, False
     for turn in found:
         said = [answer for one in turn if output.answer and (answer := at(one, output.answer)) is not None]
         answers.append(text_of(said[-1]) if said else None)
         used = sum((_usage_in(one, output.usage) for one in turn), used)
-    return _spoken(run, answers, used if used != NO_USAGE else None)
+        odd = odd or any(
+            no_count(at(one, path)) for one in turn for name, path in output.usage.items() if name != "cost_usd"
+        )
+    return replace(_spoken(run, answers, used if used != NO_USAGE else None), partial=odd)
 
 
 def _spoken(run: ProgramRun, answers: list[str | None], usage: Usage | None) -> ProgramReport:
@@ -119,7 +124,8 @@ def _from_atif(run: ProgramRun) -> ProgramReport:
 
 def _atif_usage(trajectory: Json, calls: int) -> Usage | None:
     total = mapping(mapping(trajectory).get("final_metrics"))
-    if "total_prompt_tokens" not in total:
+    named = ("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens")
+    if "total_prompt_tokens" not in total or any(no_count(total.get(name)) for name in named):
         return None
     read = count(total.get("total_cached_tokens"))
     return Usage(

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from proctor.errors import Fault
 from proctor.harnesses.command_declaration import Declaration, filled
 from proctor.harnesses.command_endpoint import Endpoint
-from proctor.harnesses.command_output import Parser, ProgramReport, ProgramRun, TurnOutput
+from proctor.harnesses.command_output import Parser, ProgramReport, ProgramRun, TurnOutput, minus
 from proctor.harnesses.command_place import Kept, Place, place_of, said
 from proctor.model.attempt import NO_USAGE, Usage, issue_of
 from proctor.model.bounds import shortened
-from proctor.plugins.api import AttemptContext, Collected, ExecResult, Message, Turn
+from proctor.plugins.api import A_CALL, AttemptContext, Collected, ExecResult, Message, Turn
+from proctor.plugins.asking import NOT_TAKEN_ON
 from proctor.plugins.exits import code_of_exit
 
 VERSION_SECONDS = 60.0
@@ -24,7 +25,8 @@ NOT_STARTED = (126, 127)
 """What a shell returns for a program that is not there, or cannot be run."""
 LAST_BYTES = 16 * 1024
 """Of each stream so much is looked at for what a failure means."""
-LAST_LINE_CHARACTERS = 500
+PERHAPS_PAID = ("model.server", "model.timeout", "model.connection")
+"""What became of a call of which nobody knows what it used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,7 @@ class ProgramSession:
         """Of a turn that nobody has looked at yet."""
         self._report = ProgramReport()
         self._told: Usage = NO_USAGE
-
-    @property
-    def _name(self) -> str:
-        return self._place.declared.name
+        self._name = place.declared.name
 
     async def send(self, message: Message) -> Turn:
         """Run the program for one turn. Raises `Fault` where it ended in a way that leaves no result."""
@@ -114,13 +113,20 @@ class ProgramSession:
             on_output=lambda stream, data: streams[stream].add(data),
         )
         report = await self._look(result.exit_code)
-        self._judge(result, report)
-        return Turn(answer=report.answer, usage=_minus(self._told, before), steps=report.steps)
+        problems = self._problems(result, report)
+        codes = {code for code, _ in problems}
+        broken = result.exit_code is None or not codes.isdisjoint(PERHAPS_PAID)
+        self._tell(report, in_part=broken, refused=not codes.isdisjoint(NOT_TAKEN_ON))
+        self._raise(problems)
+        return Turn(answer=report.answer, usage=minus(self._told, before), steps=report.steps)
 
     async def collect(self) -> Collected:
         """Return trajectory, streams and files, also of a turn that was cut off."""
         if self._streams is not None:
-            await self._look(None)
+            report = await self._look(None)
+            self._tell(report, in_part=True)
+            if report.waiting is not None:
+                self._ctx.issue(*report.waiting)
         files = dict(self._of_turns())
         for path, content in self._files.items():
             name = path.removeprefix(self._place.values["state"]).removeprefix(self._place.sandbox.workdir)
@@ -136,10 +142,8 @@ class ProgramSession:
         except Fault as fault:  # it is gone with the sandbox
             self._ctx.log.info("%s: %s", self._name, fault)
 
-    # ------------------------------------------------------------------------------------------- what it left behind
-
     async def _look(self, exit_code: int | None) -> ProgramReport:
-        """Read what the program left behind so far, and report what it used."""
+        """Read what the program left behind so far."""
         streams, self._streams = self._streams or {}, None
         stdout, stderr = streams["stdout"].content, streams["stderr"].content
         dropped = sum(kept.dropped for kept in streams.values())
@@ -162,19 +166,20 @@ class ProgramSession:
         report = self._report = await asyncio.to_thread(self._parser, run)
         if dropped:
             self._ctx.issue("output.truncated", f"{self._name} wrote too much: {dropped:,} bytes are left out")
-        self._tell(report, in_part=report.partial or exit_code is None or dropped > 0)
-        return report
+        return replace(report, partial=report.partial or dropped > 0)
 
-    def _tell(self, report: ProgramReport, *, in_part: bool) -> None:
+    def _tell(self, report: ProgramReport, *, in_part: bool, refused: bool = False) -> None:
         """Report what was used since it was reported last, and that there is more of which nobody knows."""
         usage = report.usage or NO_USAGE
-        used, self._told = _minus(usage, self._told), usage
-        if used != NO_USAGE:
-            self._ctx.usage(used)
-        if self._endpoint is not None and (report.usage is None or in_part):
-            more = "no usage" if report.usage is None else "a part of the usage only"
-            self._ctx.issue("usage.missing", f"{self._name} reported {more}")
-            self._ctx.usage(Usage(calls=1))  # a call at least, of which nothing else is known
+        used, self._told = minus(usage, self._told), usage
+        self._ctx.usage(used)
+        silent = used.calls > 0 and used == Usage(calls=used.calls)  # which is no usage, however many calls it was
+        if self._endpoint is None or not (silent or report.usage is None or report.partial or in_part):
+            return
+        more = "no usage" if silent or report.usage is None else "a part of the usage only"
+        self._ctx.issue("usage.missing", f"{self._name} reported {more}")
+        if not (silent or refused):
+            self._ctx.usage(A_CALL)  # a call at least, of which nothing else is known
 
     def _of_turns(self) -> Mapping[str, bytes]:
         """Return the streams of all turns as files."""
@@ -186,17 +191,21 @@ class ProgramSession:
                 files[f"stderr{suffix}.txt"] = turn.stderr
         return files
 
-    def _judge(self, result: ExecResult, report: ProgramReport) -> None:
-        """Report every problem; raise the first that leaves no result."""
+    def _problems(self, result: ExecResult, report: ProgramReport) -> list[tuple[str, str]]:
+        """Return the codes of all problems, with messages: what it says itself, and how it ended."""
         problems = list(report.problems)
         ended = code_of_exit(result)
         if ended is not None and not (problems and ended == "harness.exit_nonzero"):
             problems.append((self._meaning(ended, result), f"{self._name}: {self._last_words(result)}"))
+        return problems
+
+    def _raise(self, problems: list[tuple[str, str]]) -> None:
+        """Report every problem; raise the first that leaves no result."""
         fatal = next((one for one in problems if issue_of(*one).fatal), None)
         for problem in problems:
             if problem is not fatal:
                 self._ctx.issue(*problem)
-        if fatal is not None:
+        if fatal:
             raise Fault(*fatal)
 
     def _meaning(self, ended: str, result: ExecResult) -> str:
@@ -225,19 +234,3 @@ def _word(word: str, name: str) -> str:
         how = "pass the prompt by `{prompt_file}`, or by `stdin`"
         raise Fault("harness.crashed", f"a word of the command of {name} cannot be passed: {why}; {how}")
     return data.decode()
-
-
-def _minus(usage: Usage, told: Usage) -> Usage:
-    """Return what was used since; a cost is known where both are."""
-    cost = usage.cost_usd
-    if told != NO_USAGE:
-        cost = None if cost is None or told.cost_usd is None else max(0.0, cost - told.cost_usd)
-    return Usage(
-        calls=max(0, usage.calls - told.calls),
-        input_tokens=max(0, usage.input_tokens - told.input_tokens),
-        output_tokens=max(0, usage.output_tokens - told.output_tokens),
-        cache_read_tokens=max(0, usage.cache_read_tokens - told.cache_read_tokens),
-        cache_write_tokens=max(0, usage.cache_write_tokens - told.cache_write_tokens),
-        reasoning_tokens=max(0, usage.reasoning_tokens - told.reasoning_tokens),
-        cost_usd=cost,
-    )

@@ -20,8 +20,10 @@ from proctor.harnesses.command_output import (
     distinct,
     json_lines,
     mapping,
+    no_end,
     objects,
     text_of,
+    unanswered,
 )
 from proctor.model.attempt import NO_USAGE, Usage
 from proctor.model.codes import code_of_status
@@ -30,7 +32,12 @@ from proctor.plugins.atif import Trajectory
 
 SYNTHETIC = "<synthetic>"
 """Stands for the model in messages that Claude Code made up."""
-_WITHOUT_STATUS = {"connection": "model.connection", "timeout": "model.timeout", "timed_out": "model.timeout"}
+_WITHOUT_STATUS = {
+    "connection": "model.connection",
+    "timeout": "model.timeout",
+    "timed_out": "model.timeout",
+    "max_output_tokens": "model.malformed",
+}
 """What an error is, by what it is called, where there was no answer with a status."""
 
 
@@ -64,10 +71,12 @@ def read_claude_code(run: ProgramRun) -> ProgramReport:
             usage = (usage or NO_USAGE) + reader.usage
         last = reader.results[-1] if reader.results else {}
         answer = text_of(last.get("result")) or reader.last_text
-        report = ProgramReport(answer, problems=_problems(last), partial=not reader.results)
+        problems = _problems(last) if last or turn.exit_code != 0 else [no_end(run)]
+        report = ProgramReport(answer, problems=problems, partial=not reader.results)
     if usage is not None:
         trajectory.total(usage)
-    return replace(report, usage=usage, trajectory=trajectory.value(), steps=steps)
+    waiting = unanswered(run, _retried(run)) if usage is None else None
+    return replace(report, usage=usage, trajectory=trajectory.value(), steps=steps, waiting=waiting)
 
 
 def _whole_messages(run: ProgramRun) -> Iterator[tuple[str, Usage]]:
@@ -91,22 +100,35 @@ class _Turn:
         self.seen: dict[str, Usage] = {}
         self.results: list[JsonObject] = []
         self.last_text: str | None = None
+        self._waiting = True  # for an answer
+        self._unseen = 0
 
     def read(self, line: JsonObject) -> None:
         """Take a line."""
         message = mapping(line.get("message"))
         match line.get("type"):
             case "assistant" if message.get("model") != SYNTHETIC:
+                self._waiting = False
                 self._said(str(message.get("id")), message, line)
             case "user":
                 self.flush()
+                if line.get("isSynthetic") is True:
+                    self._end_waiting()
+                self._waiting = True
                 for block in objects(message.get("content")):
                     if block.get("type") == "tool_result":
                         self._trajectory.observe(text_of(block.get("content")), str(block.get("tool_use_id")))
             case "result":
+                if line.get("is_error") is False:
+                    self._end_waiting()
                 self.results.append(line)
             case _:
                 pass
+
+    def _end_waiting(self) -> None:
+        """Count an answer that no line shows, as there was nothing in it."""
+        self._unseen += self._waiting
+        self._waiting = False
 
     def _said(self, name: str, message: JsonObject, line: JsonObject) -> None:
         if self._message is None or self._message.name != name:
@@ -148,7 +170,8 @@ class _Turn:
         if not self.results:
             return sum(self.seen.values(), NO_USAGE)
         used = sum((self._of_result(result) for result in self.results), NO_USAGE)
-        return replace(used, calls=len(self.seen)) if self.seen else used
+        calls = len(self.seen) + self._unseen
+        return replace(used, calls=calls) if calls else used
 
     def _of_result(self, result: JsonObject) -> Usage:
         since = result.get("model_usage_since_last_result")
@@ -188,10 +211,22 @@ def _cost_of(models: Sequence[JsonObject]) -> float | None:
     return sum(known) if len(known) == len(models) else None
 
 
+def _retried(run: ProgramRun) -> list[tuple[str, str]]:
+    """Return why it made a call again, the last time that it did."""
+    lines = [line for line in json_lines(run.turns[-1].output) if line.get("subtype") == "api_retry"]
+    if not lines:
+        return []
+    status = count(lines[-1].get("error_status"))
+    code, why = (code_of_status(status), f"status {status}") if status >= 400 else ("model.connection", "no answer")
+    return [(code, f"claude-code: was calling again after {why}")]
+
+
 def _problems(result: JsonObject) -> list[tuple[str, str]]:
     status, ended = result.get("api_error_status"), str(result.get("subtype"))
     if type(status) is int and status >= 400:
         return [(code_of_status(status), f"claude-code: {text_of(result.get('result'))}")]
+    if result.get("stop_reason") == "refusal":
+        return [("model.refusal", f"claude-code: {text_of(result.get('result'))}")]
     if result.get("terminal_reason") == "api_error":
         kind = text_of(result.get("api_error"))
         code = next((code for word, code in _WITHOUT_STATUS.items() if word in kind), "model.server")

@@ -22,7 +22,9 @@ from proctor.harnesses.command_output import (
     distinct,
     json_lines,
     mapping,
+    no_end,
     text_of,
+    unanswered,
 )
 from proctor.harnesses.programs import _npm
 from proctor.model.attempt import NO_USAGE, Usage
@@ -52,7 +54,10 @@ _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and
 _STATUS = re.compile(r"(?:unexpected|last) status:? (\d{3})")
 _OTHERS = (
     (re.compile(r'"type": ?"invalid_request_error"'), "model.invalid_request"),
-    (re.compile("high demand"), "model.overloaded"),
+    (re.compile("reason: max_output_tokens"), "model.malformed"),
+    (re.compile("reason: content_filter"), "model.refusal"),
+    (re.compile("high demand|UTF8 error"), "model.server"),  # the first is what it makes of status 500
+    (re.compile("at capacity"), "model.overloaded"),
     (re.compile("stream disconnected|error sending request"), "model.connection"),
 )
 """What it says where it does not tell the status."""
@@ -97,7 +102,7 @@ class CodexHarness(ProgramHarness):
 
 def read_codex(run: ProgramRun) -> ProgramReport:
     """Return what the record and the last lines say."""
-    lines = list(json_lines(run.turns[-1].output)) if run.turns else []
+    lines = list(json_lines(run.turns[-1].output))
     said = [item for line in lines if (item := mapping(line.get("item"))).get("type") == "agent_message"]
     answer = text_of(said[-1].get("text")) if said else None
     records = [record for content in _records(run) if (record := list(json_lines(content)))]
@@ -113,8 +118,19 @@ def read_codex(run: ProgramRun) -> ProgramReport:
         _Reader(trajectory).read(records[0])
     if total is not None:
         trajectory.total(total)
-    steps = total.calls if total is not None else None
-    return ProgramReport(answer, total, trajectory.value(), steps, _problems(lines))
+    known = None if total is None or total == NO_USAGE else total
+    completed = any(line.get("type") == "turn.completed" for line in lines)
+    retried = [text_of(line.get("message")) for line in lines if line.get("type") == "error"]
+    problems = _end(lines) or ([no_end(run)] if run.turns[-1].exit_code == 0 and not completed else [])
+    return ProgramReport(
+        answer,
+        known if completed or answer else total,  # the endpoint said nothing of an answer that came
+        trajectory.value(),
+        known.calls if known else None,
+        problems,
+        partial=any(code == "model.refusal" for code, _ in problems),  # it does not say what it did not take
+        waiting=None if known else unanswered(run, _problems(retried[-1]) if retried else ()),
+    )
 
 
 def _records(run: ProgramRun) -> list[bytes]:
@@ -217,12 +233,13 @@ class _Reader:
         self._text, self._reasoning, self._calls = [], [], []
 
 
-def _problems(lines: list[JsonObject]) -> list[tuple[str, str]]:
-    """Return why a turn failed, where that was the endpoint's doing."""
+def _end(lines: list[JsonObject]) -> list[tuple[str, str]]:
     failed = [line for line in lines if line.get("type") == "turn.failed"]
-    if not failed:
-        return []
-    said = text_of(mapping(failed[-1].get("error")).get("message"))
+    return _problems(text_of(mapping(failed[-1].get("error")).get("message"))) if failed else []
+
+
+def _problems(said: str) -> list[tuple[str, str]]:
+    """Return why a turn failed, where that was the endpoint's doing."""
     if found := _STATUS.search(said):
         return [(code_of_status(int(found.group(1))), f"codex: {said}")]
     return [(code, f"codex: {said}") for pattern, code in _OTHERS if pattern.search(said)][:1]

@@ -5,10 +5,12 @@ Read is the trajectory that it writes after each step, with what the endpoint an
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel
 
 from proctor.harnesses.command import ProgramHarness, ProgramOptions
-from proctor.harnesses.command_declaration import Declaration, Failure
+from proctor.harnesses.command_declaration import Declaration
 from proctor.harnesses.command_output import (
     JsonObject,
     Parser,
@@ -16,15 +18,17 @@ from proctor.harnesses.command_output import (
     ProgramRun,
     at,
     cost,
+    count,
     distinct,
     json_or_none,
     mapping,
     objects,
     openai_usage,
     text_of,
+    unanswered,
 )
 from proctor.model.attempt import NO_USAGE, Usage
-from proctor.plugins.api import ToolCall
+from proctor.plugins.api import A_CALL, ToolCall
 
 TRAJECTORY = "{state}/trajectory.json"
 _INSTALL = """
@@ -42,6 +46,30 @@ print(version("mini-swe-agent"))') && [ "$found" = "${PROCTOR_VERSION:-$found}" 
 """
 _VERSION = 'python=$(sed -n "1s/^#!//p" "$(command -v mini)"); "$python" -c "$1"'
 _PRINT_VERSION = 'from importlib.metadata import version; print(version("mini-swe-agent"))'
+_ENDS: dict[str, str | None] = {
+    "": None,
+    "Submitted": None,
+    "LimitsExceeded": "harness.limit",
+    "TimeExceeded": "harness.limit",
+    "RepeatedFormatError": "model.malformed",
+    "AuthenticationError": "model.refused_auth",
+    "PermissionDeniedError": "model.refused_auth",
+    "NotFoundError": "model.not_found",
+    "RateLimitError": "model.rate_limited",
+    "ServiceUnavailableError": "model.overloaded",
+    "Timeout": "model.timeout",
+    "BadRequestError": "model.invalid_request",
+    "ContextWindowExceededError": "model.invalid_request",
+    "UnprocessableEntityError": "model.invalid_request",
+    "UnsupportedParamsError": "model.invalid_request",
+    "ContentPolicyViolationError": "model.refusal",
+    "InternalServerError": "model.server",
+    "BadGatewayError": "model.server",
+    "APIError": "model.server",
+    "APIResponseValidationError": "model.server",
+    "APIConnectionError": "model.connection",
+}
+"""What its ends mean, by the name that it gives them; any other is an exception that it did not expect."""
 
 
 class MiniSweAgentOptions(ProgramOptions):
@@ -87,16 +115,6 @@ class MiniSweAgentHarness(ProgramHarness):
             install=_INSTALL,
             path=("{tools}/venv/bin",),
             keep=(TRAJECTORY,),
-            failures=(
-                Failure(code="model.refused_auth", pattern="AuthenticationError|PermissionDeniedError"),
-                Failure(code="model.not_found", pattern=r"litellm\.NotFoundError"),
-                Failure(code="model.rate_limited", pattern="RateLimitError"),
-                Failure(code="model.overloaded", pattern="ServiceUnavailableError"),
-                Failure(code="model.timeout", pattern=r"litellm\.Timeout"),
-                Failure(code="model.invalid_request", pattern="BadRequestError|ContextWindowExceededError"),
-                Failure(code="model.server", pattern="InternalServerError"),
-                Failure(code="model.connection", pattern="APIConnectionError"),
-            ),
         )
 
     def parser(self) -> Parser:
@@ -109,40 +127,52 @@ def read_mini_swe_agent(run: ProgramRun) -> ProgramReport:
     written = mapping(json_or_none(next(iter(run.files.values()), b"")))
     info = mapping(written.get("info"))
     trajectory = run.trajectory()
-    usage: Usage | None = None
+    calls: list[Usage] = []
     last: str | None = None
+    last_said = ""
     for message in objects(written.get("messages")):
         text = text_of(message.get("content"))
-        match message.get("role"):
-            case "system" | "user" as role:
+        role = message.get("role")
+        # Of an answer that it could not use it keeps what came, in what it says to it.
+        unused = mapping(at(message, "extra.response.choices.0.message")) if role == "user" else {}
+        if role == "assistant" or at(message, "extra.response") is not None:
+            used = _usage_of(message)
+            calls.append(used or A_CALL)
+            said = text if role == "assistant" else text_of(unused.get("content"))
+            last = said or last
+            made = distinct(_calls(message if role == "assistant" else unused))
+            trajectory.act(said, usage=used, calls=made, model=_model_of(message))
+        match role:
+            case "system" | "user":
                 trajectory.say("system" if role == "system" else "user", text)
-            case "assistant":
-                used = _usage_of(message)
-                usage = (usage or NO_USAGE) + (used or Usage(calls=1))
-                last = text or last
-                trajectory.act(text, usage=used, calls=distinct(_calls(message)), model=_model_of(message))
             case "tool":
                 trajectory.observe(text, text_of(message.get("tool_call_id")))
+            case "exit":
+                last_said = text
             case _:
                 pass
     if not written:
         trajectory.say("user", run.turns[-1].prompt)
     answer = text_of(info.get("submission")).strip() or last
-    steps = None if usage is None else usage.calls
-    return ProgramReport(answer, usage, trajectory.value(), steps, _problems(info))
+    problems = _problems(info, last_said)
+    failed = sum(code.startswith("model.") and code != "model.malformed" for code, _ in problems)
+    lost = count(at(info, "model_stats.api_calls")) - failed - len(calls)
+    if A_CALL in calls and sum(calls, NO_USAGE) != Usage(calls=len(calls)):
+        calls.remove(A_CALL)  # the part that is missing
+        lost += 1
+    usage = sum(calls, NO_USAGE) if calls or written else None
+    waiting = None if calls else unanswered(run)
+    return ProgramReport(
+        answer, usage, trajectory.value(), len(calls) or None, problems, partial=lost > 0, waiting=waiting
+    )
 
 
 def _usage_of(message: JsonObject) -> Usage | None:
     reported = mapping(at(message, "extra.response.usage"))
     if not reported:
         return None
-    price = cost(at(message, "extra.cost"))
-    used = openai_usage(reported)
     # Nothing is free for it: 0 is what it says of a model without a price.
-    return Usage(
-        used.calls, used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens,
-        used.reasoning_tokens, price or None,
-    )  # fmt: skip
+    return replace(openai_usage(reported), cost_usd=cost(at(message, "extra.cost")) or None)
 
 
 def _model_of(message: JsonObject) -> str | None:
@@ -156,8 +186,13 @@ def _calls(message: JsonObject) -> list[ToolCall]:
     ]
 
 
-def _problems(info: JsonObject) -> list[tuple[str, str]]:
+def _problems(info: JsonObject, last_said: str) -> list[tuple[str, str]]:
+    """Return why it ended, where it did not hand in: it gives the name of an exception, and what that says."""
     ended = text_of(info.get("exit_status"))
-    if ended in {"LimitsExceeded", "TimeExceeded"}:
-        return [("harness.limit", f"mini-swe-agent: {ended}")]
-    return []
+    code = _ENDS.get(ended, "harness.crashed")
+    if code is None:
+        return []
+    said = ended if last_said in {"", ended} else f"{ended}: {last_said}"
+    if code == "model.server" and "Connection error" in said:
+        code = "model.connection"
+    return [(code, f"mini-swe-agent: {said}")]

@@ -23,7 +23,9 @@ from proctor.harnesses.command_output import (
     distinct,
     json_lines,
     mapping,
+    no_end,
     text_of,
+    unanswered,
 )
 from proctor.harnesses.programs import _npm
 from proctor.model.attempt import NO_USAGE, Usage
@@ -40,6 +42,14 @@ _SWITCHED_OFF = (
     "OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD",
     "OPENCODE_DISABLE_DEFAULT_PLUGINS", "OPENCODE_DISABLE_SHARE",
 )  # fmt: skip
+_ENDS = {
+    "APIError": "model.server",
+    "ProviderAuthError": "model.refused_auth",
+    "ContentFilterError": "model.refusal",
+    "ContextOverflowError": "model.invalid_request",
+    "MessageOutputLengthError": "model.malformed",
+}
+"""What the errors mean that it gives no status of, by name; any other is one that it did not expect."""
 
 
 class OpencodeOptions(ProgramOptions):
@@ -121,10 +131,14 @@ def read_opencode(run: ProgramRun) -> ProgramReport:
         step.end(None)
         if step.usage != NO_USAGE:
             usage = (usage or NO_USAGE) + step.usage
-        report = ProgramReport(step.last_text, problems=_problems(errors))
+        quiet = turn.exit_code == 0 and not errors and step.usage == NO_USAGE
+        report = ProgramReport(step.last_text, problems=[no_end(run)] if quiet else _problems(errors))
     if usage is not None:
         trajectory.total(usage)
-    return replace(report, usage=usage, trajectory=trajectory.value(), steps=usage.calls if usage else None)
+    steps, waiting = (usage.calls, None) if usage else (None, unanswered(run))
+    if any(code != "harness.crashed" for code, _ in report.problems):  # it said so itself: there was no more than that
+        usage = usage or NO_USAGE
+    return replace(report, usage=usage, trajectory=trajectory.value(), steps=steps, waiting=waiting)
 
 
 class _Step:
@@ -188,8 +202,11 @@ def _usage_of(part: JsonObject) -> Usage:
 def _problems(errors: list[JsonObject]) -> list[tuple[str, str]]:
     if not errors:
         return []
-    data = mapping(errors[-1].get("data"))
-    status, said = data.get("statusCode"), text_of(data.get("message")) or text_of(errors[-1].get("name"))
+    data, name = mapping(errors[-1].get("data")), text_of(errors[-1].get("name"))
+    status, said = data.get("statusCode"), text_of(data.get("message")) or name
+    code = _ENDS.get(name, "harness.crashed")
     if type(status) is int and status >= 400:
-        return [(code_of_status(status), f"opencode: {said}")]
-    return []
+        code = code_of_status(status)
+    elif code == "model.server" and "connect" in said.lower():
+        code = "model.connection"
+    return [(code, f"opencode: {said}")]
