@@ -32,10 +32,17 @@ GONE_WITHIN_SECONDS = 20.0
 """A process that was killed may take a while to end on a busy machine; only one that stays uses this up."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen: set[str] = set()
     for item in items:
         if item.path.is_relative_to(INTEGRATION):
             item.add_marker(pytest.mark.integration)
+        if item.get_closest_marker("sampled") is not None:
+            function = item.nodeid.partition("[")[0]
+            if function in seen:
+                item.add_marker(pytest.mark.long)
+            seen.add(function)
 
 
 def processes_below(ancestor: int) -> dict[int, str]:

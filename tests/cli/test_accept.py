@@ -158,6 +158,7 @@ def test_04_the_experiment_can_be_named_as_for_run(work: Proctor, proctor: Proct
     assert decisions(proctor, "--reuse")["accept"] == 3
 
 
+@pytest.mark.long
 def test_04_a_model_needs_no_credential_to_be_accepted_for(
     proctor: Proctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -383,6 +384,7 @@ def test_D5_whichever_call_fails_all_is_accepted_or_nothing_is_left(
     assert decisions(proctor, *NEW, "--set", "benchmark.params.tasks=2", "--reuse") == {"accept": 2}
 
 
+@pytest.mark.long
 def test_04_a_kill_leaves_all_accepted_or_nothing(work: Proctor, proctor: Proctor, tmp_path: Path) -> None:
     work("--run-id", "one", "--set", "benchmark.params.tasks=2")
     made = attempts(proctor, "one")

@@ -84,6 +84,7 @@ def test_T3_work_that_was_damaged_meanwhile_is_done_again(damage: str, proctor: 
     assert [issue["code"] for issue in tries[1]["issues"]] == ["checkpoint.damaged"]
 
 
+@pytest.mark.long
 def test_case_129_too_much_evidence_is_kept_in_part_and_costs_no_result(proctor: Proctor, tmp_path: Path) -> None:
     fifty = 50 * 1024 * 1024
     ended = proctor(*shelf(tmp_path / "trace", mode="none", files=10_001, depth=2_000, diff_bytes=fifty))

@@ -19,17 +19,19 @@ PRICE = ["--set=model.price.input=100", "--set=model.price.output=100"]
 ONE = Answer("ok", usage=Usage(1, 1_000))
 """Costs $0.10."""
 RUN = ["run", "trivial", "chat", "openai/any", "--limit=6", "--task-concurrency=1", *PRICE]
+PAY = ["run", "trivial", "paying:Payer", "openai/any", "--limit=2", "--task-concurrency=2"]
 
 
-def run(proctor: Proctor, replies: list[Any], *options: str) -> tuple[Ended, dict[str, Any], int]:
+def run(proctor: Proctor, replies: list[Any], *options: str, of: list[str] = RUN) -> tuple[Ended, dict[str, Any], int]:
     """Return how it ended, its summary, and how many calls it made."""
     with serve(replies) as server:
-        ended = proctor(*RUN, f"--set=model.base_url={server.base_url}", *options)
+        ended = proctor(*of, f"--set=model.base_url={server.base_url}", *options)
         calls = len(server.requests)
     newest = max(ended.folder.glob("results/**/summary.json"), key=lambda path: path.stat().st_mtime_ns)
     return ended, json.loads(newest.read_text()), calls
 
 
+@pytest.mark.long
 def test_case_cost_147_without_a_raise_nothing_starts_and_with_one_earlier_spend_counts(proctor: Proctor) -> None:
     first, summary, calls = run(proctor, [ONE] * 6, "--budget=0.35")
     assert (first.code, calls) == (3, 3)
@@ -87,3 +89,22 @@ def test_03_E4_what_is_executed_from_the_start_has_its_budget_from_the_start(pro
         assert calls == 3
         assert "earlier runs" not in again.err
         assert summary["cost_usd"] == pytest.approx(0.3)
+
+
+def test_03_E4_what_came_to_nothing_counts_also_once_there_is_a_result(
+    proctor: Proctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAYER_BREAKS", "1")
+    run(proctor, [ONE] * 2, *PRICE, of=PAY)
+    monkeypatch.delenv("PAYER_BREAKS")
+    for before, attempts in (("0.20", "1"), ("0.40", "2")):
+        ended, _, calls = run(proctor, [ONE] * 2, *PRICE, "--budget=9", "--reuse", f"--attempts={attempts}", of=PAY)
+        assert (ended.code, calls) == (0, 2)
+        assert f"earlier runs paid ${before} for its attempts" in ended.err
+
+
+def test_03_E4_attempts_whose_cost_was_never_known_say_nothing_of_what_the_next_ones_cost(proctor: Proctor) -> None:
+    """Else as many as there is room for would start at once, each expected to be free."""
+    run(proctor, [ONE] * 2, of=PAY)
+    again, summary, calls = run(proctor, [ONE] * 4, *PRICE, "--budget=0.15", "--reuse", "--attempts=3", of=PAY)
+    assert (again.code, calls, summary["cost_usd"]) == (3, 1, pytest.approx(0.1))

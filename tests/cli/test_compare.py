@@ -26,6 +26,7 @@ def runs(proctor: Proctor) -> tuple[Path, Path]:
     return run(proctor, "0.25", "low"), run(proctor, "0.75", "high")
 
 
+@pytest.mark.long
 def test_M4_two_runs_are_compared_by_their_ids(proctor: Proctor, runs: tuple[Path, Path]) -> None:
     ended = proctor("compare", "low", "high")
     assert ended.code == 0
@@ -43,6 +44,7 @@ def test_M4_two_runs_are_compared_by_their_ids(proctor: Proctor, runs: tuple[Pat
     assert one["corrected_p_value"] is None
 
 
+@pytest.mark.long
 def test_M4_markdown_and_three_runs(proctor: Proctor, runs: tuple[Path, Path]) -> None:
     run(proctor, "0.5", "middle", "--attempts", "2")
     ended = proctor("compare", "low", "middle", "high", "--md")
@@ -54,6 +56,7 @@ def test_M4_markdown_and_three_runs(proctor: Proctor, runs: tuple[Path, Path]) -
     assert data["comparisons"][0]["test"] == "permutation of signs, exact"
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared(proctor: Proctor, runs: tuple[Path, Path]) -> None:
     for arguments, says in (
         (["low"], "a comparison takes two runs or more"),
@@ -67,6 +70,7 @@ def test_what_cannot_be_compared(proctor: Proctor, runs: tuple[Path, Path]) -> N
         assert "hint:" in ended.err
 
 
+@pytest.mark.long
 def test_a_run_whose_plan_is_gone_is_compared_with_a_warning(proctor: Proctor, runs: tuple[Path, Path]) -> None:
     (runs[0] / "plan.json").unlink()
     ended = proctor("compare", "low", "high")
@@ -99,6 +103,7 @@ def test_M1_missing_slots_are_a_range_or_what_the_policy_says(proctor: Proctor) 
     assert (one["difference"], one["p_value"], one["lacking"]) == (None, None, [2, 0])
 
 
+@pytest.mark.long
 def test_M4_limits_and_retries_that_differ_are_named(proctor: Proctor) -> None:
     run(proctor, "0.5", "plain")
     run(proctor, "0.5", "bounded", "--set", "agent_timeout_seconds=90", "--max-retries", "2")

@@ -34,6 +34,7 @@ def sealed(out: str) -> set[str]:
     return {line["task"] for line in lines if line["type"] == "AttemptSealed" and "score" in line}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(len(FAULTS)) if STEP == 1 else [0])  # all N with every fault, in the long form
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "from then on"])
 def test_08_D5_nothing_that_was_shown_is_lost(

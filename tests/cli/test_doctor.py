@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -313,9 +314,17 @@ def test_02_extras_that_are_missing_have_their_install_line(monkeypatch: pytest.
         'pytest>=8; extra == "dev"',
         "no-such-package-of-a-test[all]>=2; extra == 'one'",
         "click>=8; extra == 'two'",
+        "pydantic[half]>=2; extra == 'three'",
     ]
-    monkeypatch.setattr(doctor_machine, "requires", lambda name: declared)
-    one, two = extras()
+    of_pydantic = ["no-such-package-of-a-test; extra == 'half'", "click; extra == 'half'", "nor-this; extra == 'other'"]
+    monkeypatch.setattr(doctor_machine, "requires", {"proctor": declared, "pydantic": of_pydantic}.get)
+    one, three, two = extras()
+    assert three["installed"] is False, "a package is there, and what its extra needs is not"
+    assert three["packages"] == {
+        "pydantic": version("pydantic"),
+        "no-such-package-of-a-test": None,
+        "click": version("click"),
+    }
     assert (one["extra"], one["installed"], one["install"]) == ("one", False, 'pip install "proctor[one]"')
     assert (two["extra"], two["installed"]) == ("two", True)
 

@@ -23,6 +23,8 @@ ERRORS: dict[str, tuple[list[str], int]] = {
     "provider-limit-name": (["run", "trivial", "nop", "--provider-limit", "dokcer=4"], 2),
     "provider-limit-value": (["run", "trivial", "nop", "--provider-limit", "local=1.5"], 2),
     "option": (["run", "trivial", "nop", "--task-concurency", "4"], 2),
+    "option-of-argument": (["run", "trivial", "chat", "--model", "mock/echo"], 2),
+    "tag": (["run", "trivial", "nop", "--tag", "slow"], 4),
     "concurrency": (["run", "trivial", "nop", "--task-concurrency", "0"], 2),
     "attempts": (["run", "trivial", "nop", "--k", "true"], 2),
     "timeout": (["run", "trivial", "nop", "--timeout", "inf"], 2),
@@ -59,6 +61,7 @@ ERRORS: dict[str, tuple[list[str], int]] = {
     "set-secret": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_kee=sk-0123456789abcdef"], 2),
     "set-secret-below": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_key.x=sk-0123456789abcdef"], 2),
     "set-secret-json": (["run", "trivial", "chat", "mock/echo", "--set", 'model.api_key=["sk-0123456789abcdef'], 2),
+    "set-template": (["run", "trivial", "chat", "--set", "benchmark.params.prompt={question} Be brief."], 2),
     "set-secret-apart": (["run", "trivial", "chat", "mock/echo", "--set", "model.api_key", "sk-0123456789abcdef"], 2),
     "url-password": (
         ["run", "trivial", "chat", "mock/echo", "--set", "model.base_url=http://u:sk-0123456789abcdef@h"],

@@ -288,6 +288,7 @@ def test_the_project_is_found_from_a_directory_below(
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.long
 def test_hooks_of_a_file_are_run_and_count_by_what_they_stand_for(proctor: Proctor, tmp_path: Path) -> None:
     def hooked(text: str, decorator: str = "") -> None:
         write(

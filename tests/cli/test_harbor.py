@@ -75,6 +75,7 @@ def issues(ended: Ended) -> dict[str, tuple[str, str]]:
     return {name: (first["code"], first["message"]) for name, first in found.items()}
 
 
+@pytest.mark.sampled
 @needs_bwrap
 @pytest.mark.parametrize(("folder", "count"), [("plain", len(PLAIN)), ("separate", 1)])
 def test_every_task_is_solved_by_its_solution_and_none_by_doing_nothing(
@@ -114,6 +115,7 @@ BAD_REWARDS = {
 """What the tests do, and what becomes of it."""
 
 
+@pytest.mark.long
 @needs_bwrap
 def test_cases_130_137_a_reward_that_is_none_is_never_a_0_and_each_says_its_own_reason(
     proctor: Proctor, tmp_path: Path
@@ -177,6 +179,7 @@ SECOND = "[[steps]]\nname = 'b'\n"
 FOREVER = f"(while :; do cp /tests/* /app; echo 1 > {REWARD}.txt; done) > /dev/null 2>&1 &"
 
 
+@pytest.mark.long
 @needs_bwrap
 def test_tasks_of_several_steps_end_where_a_step_says_so_and_never_with_a_wrong_number(
     proctor: Proctor, tmp_path: Path
@@ -238,8 +241,15 @@ def test_on_docker_steps_are_taken_and_what_an_agent_leaves_running_cannot_write
     for name in ("json", "link", "own-place", "no-place", "test"):
         solve, test = PLANTED[name]
         task(tasks, f"planted-{name}", test, solve=solve)
+    one_user = "[agent]\nuser = 'nobody'\n"
+    left = {"test": f"echo noted > {VERIFIER}/note; mkdir -p /logs/agent/x; echo 1 > {REWARD}.txt"}
+    sees = f'[ -z "$(ls -A {VERIFIER} /logs/agent | grep -v :)" ] && touch clean; true'
+    clean = {"solve": sees, "test": f"[ -e clean ] && echo 1 > {REWARD}.txt"}
+    users = f"{one_user}{FIRST}{SECOND}[steps.verifier]\nuser = '1234'\n"
+    stepped(tasks, "users", users, left, clean)
+    (tasks / "users/steps/b/tests/test.sh").chmod(0o755)  # this user cannot
     image = ("--set", f"environment.image={engines.IMAGE}", "--env", "docker")
-    wanted = {"steps-grows": "passed", "steps-prepared": "passed"}
+    wanted = {"steps-grows": "passed", "steps-prepared": "passed", "users": "passed"}
     ended = run(proctor, tasks, *image)
     assert {name: one for name, one in verdicts(ended).items() if one != "failed"} == wanted, issues(ended)
     shutil.rmtree(tasks)

@@ -40,6 +40,7 @@ def test_S6_the_limit_that_a_hook_declares_holds(proctor: Proctor, project: Path
     assert ended.err.count("it did not end within 0.5 s") == 1, "said once, not for each slot"
 
 
+@pytest.mark.long
 def test_10_I2_a_teardown_of_a_file_that_a_kill_missed_is_run_first_by_the_next_run(
     process: Process, proctor: Proctor, project: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_10_I1_an_interrupt_tears_sandboxes_down(process: Process, project: Path
     assert sorted(line.split()[0] for line in trace(project)) == ["down", "down", "up", "up"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lane", [False, True])
 def test_10_I1_a_second_signal_cuts_a_teardown_short(process: Process, project: Path, lane: bool) -> None:
     run = in_sandboxes(sandbox_setup="box_up", sandbox_teardown="box_stuck")

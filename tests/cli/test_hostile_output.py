@@ -36,6 +36,7 @@ def files_of(run_dir: Path) -> list[Path]:
     return [path for path in run_dir.rglob("*") if path.is_file()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["controls", "raise"])
 def test_127_no_display_hands_on_what_a_terminal_would_obey(proctor: Proctor, how: str) -> None:
     ended = quiet(proctor("run", "hostile:Shouting", "hostile:Hostile", "--set", f"harness.params.how={how}"))
@@ -66,6 +67,7 @@ def test_127_evidence_keeps_what_was_said_as_it_was(proctor: Proctor) -> None:
     assert CONTROLS in result["tries"][0]["issues"][0]["message"]
 
 
+@pytest.mark.long
 def test_127_json_on_standard_output_has_the_same_values(proctor: Proctor) -> None:
     ended = quiet(proctor("run", "hostile:Shouting", "hostile:Hostile", "--json", "--limit", "1"))
     said = [event["issue"]["message"] for event in ended.events if event["type"] == "IssueRaised"]
@@ -148,6 +150,7 @@ def test_123_binary_output_ends_nothing_and_results_are_text(proctor: Proctor, k
     quiet(proctor("show", ended.run_dir))
 
 
+@pytest.mark.long
 def test_129_what_is_too_much_is_kept_in_part_and_the_result_stands(proctor: Proctor) -> None:
     ended = quiet(
         proctor("run", "hostile:Shouting", "hostile:Hostile", "--set", "harness.params.how=too much", "--limit", "1")
@@ -175,6 +178,7 @@ def test_129_what_is_too_much_is_kept_in_part_and_the_result_stands(proctor: Pro
     assert quiet(proctor("show", f"@{attempt}")).code == 0
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("printed", [200_000_000, 2_000_000_000])
 def test_121_memory_stays_flat_while_an_agent_prints(program: Proctor, printed: int) -> None:

@@ -81,6 +81,7 @@ def test_V4_nothing_is_begun_before_a_setup_hook_that_may_make_the_images(procto
     assert [name for name, *_ in trace(tmp_path)] == ["hook", "one"]
 
 
+@pytest.mark.long
 def test_10_I1_a_second_interrupt_leaves_what_ignores_its_end_to_itself_and_the_run_is_still_summed_up(
     process: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_new_project_passes_at_once(program: Callable[..., Ended], tmp_path: P
     assert (counts["passed"], counts["total"]) == (2, 2)
 
 
+@pytest.mark.long
 def test_modules_of_the_project_are_found_by_the_installed_command(proctor: Proctor, tmp_path: Path) -> None:
     """It starts without the directory of the project in its path; proctor.yaml names `mock_model:answer` there."""
     proctor("init", "project")

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plugins import HOLDS_AFTER
 from program import HANG_SECONDS, Ended
-
-from support.plugins import HOLDS_AFTER
 
 Process = Callable[..., "subprocess.Popen[str]"]
 Proctor = Callable[..., Ended]
@@ -56,6 +55,7 @@ def ours(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
 )
@@ -114,6 +114,7 @@ def test_10_I2_kill_9_leaves_a_readable_journal_and_no_process(
             assert line.split()[-3] in passed
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_does_not_break_the_run(process: Process, tmp_path: Path) -> None:
     started = process("run", "trivial", "nop", "--json", "--set", "benchmark.params.tasks=2000")
     assert started.stdout is not None

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plugins import HOLDS_AFTER, HOLDS_UNTIL
 from program import HANG_SECONDS, Ended
 from test_interrupts import ours, sealed, wait_until
-
-from support.plugins import HOLDS_AFTER, HOLDS_UNTIL
 
 Process = Callable[..., "subprocess.Popen[str]"]
 Proctor = Callable[..., Ended]
@@ -44,6 +43,7 @@ def all_gone(folder: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "to_group"),
     [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
@@ -74,6 +74,7 @@ def test_10_I1_a_second_signal_kills_what_ignores_the_first(
     all_gone(tmp_path)
 
 
+@pytest.mark.long
 def test_10_I1_sandboxes_that_do_not_go_are_listed_with_a_command_that_removes_them(
     process: Process, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_10_I1_a_third_signal_exits_now_with_a_journal_that_can_be_read(
     all_gone(tmp_path)
 
 
+@pytest.mark.long
 def test_10_I1_signals_are_heard_while_something_holds_the_event_loop(process: Process, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     started = process("run", "trivial", "deaf:Blocking", "--set", f"harness.params.trace={trace}", "--limit", "1")
@@ -143,6 +145,7 @@ def test_10_I1_signals_are_heard_while_something_holds_the_event_loop(process: P
     assert started.returncode == 130, err
 
 
+@pytest.mark.long
 def test_10_I1_a_terminal_that_goes_away_is_a_first_interrupt(tmp_path: Path, environment: None) -> None:
     import pty
 
@@ -165,6 +168,7 @@ def test_10_I1_a_terminal_that_goes_away_is_a_first_interrupt(tmp_path: Path, en
     all_gone(tmp_path)
 
 
+@pytest.mark.long
 def test_10_I1_a_signal_that_the_process_was_told_to_ignore_is_ignored(process: Process, tmp_path: Path) -> None:
     started = process(
         "run", "trivial", "plugins:Sleeper", "--limit", "2",
@@ -178,6 +182,7 @@ def test_10_I1_a_signal_that_the_process_was_told_to_ignore_is_ignored(process: 
     assert started.returncode == 0, err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [1, 2])
 def test_10_I4_a_pipe_that_nobody_reads_does_not_hold_the_exit(process: Process, tmp_path: Path, times: int) -> None:
     import fcntl

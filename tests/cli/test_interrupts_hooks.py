@@ -55,6 +55,7 @@ def summary_of(folder: Path) -> dict[str, object]:
     return json.loads(summary.read_text())
 
 
+@pytest.mark.long
 def test_10_I1_a_setup_that_hangs_is_ended(process: Process, tmp_path: Path) -> None:
     started = process("run", "trivial", "oracle", "--set", "setup=hooking:first_hangs", "--limit", "2")
     wait_until((tmp_path / "began").exists, started)
@@ -66,6 +67,7 @@ def test_10_I1_a_setup_that_hangs_is_ended(process: Process, tmp_path: Path) -> 
     assert summary_of(tmp_path)["completion"] == "interrupted"
 
 
+@pytest.mark.long
 def test_10_I1_a_second_signal_cuts_a_teardown_short_and_the_next_run_runs_it_first(
     process: Process, proctor: Proctor, tmp_path: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_10_I1_a_second_signal_cuts_a_teardown_short_and_the_next_run_runs_it_fi
     assert (tmp_path / "again").exists()
 
 
+@pytest.mark.long
 def test_10_I1_a_wait_for_a_lease_is_ended_and_the_holder_is_not(process: Process, tmp_path: Path) -> None:
     lease = ["--set", "shared_state.key=k", "--limit", "1"]
     holder = process("run", "trivial", "plugins:Sleeper", "--set", "harness.params.seconds=3600", *lease)
@@ -107,6 +110,7 @@ def test_10_I1_a_wait_for_a_lease_is_ended_and_the_holder_is_not(process: Proces
     assert holder.returncode == 130
 
 
+@pytest.mark.long
 def test_10_I2_a_run_that_goes_on_is_said_to_go_on(process: Process, proctor: Proctor, tmp_path: Path) -> None:
     started = process("run", "trivial", "plugins:Sleeper", "--set", "harness.params.seconds=3600", "--limit", "1")
     wait_until(lambda: any('"agent"' in path.read_text() for path in tmp_path.rglob("journal.jsonl")), started)
@@ -158,6 +162,7 @@ def test_sbx_116_a_bug_of_ours_is_on_record(proctor: Proctor, monkeypatch: pytes
     assert "it was stopping because of a bug of proctor: ZeroDivisionError: impossible" in shown.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_10_I1_check_is_interrupted_as_a_run_is(process: Process, tmp_path: Path, number: signal.Signals) -> None:
     started = process("check", "plugins:Gradeable", "--set", "setup=hooking:first_hangs")

@@ -106,6 +106,7 @@ def test_V1_a_kept_sandbox_says_whose_it_is(proctor: Proctor, tmp_path: Path, ba
     assert (labels["attempt"], labels["try"], labels["purpose"]) == (kept.attempt, "1", "agent")
 
 
+@pytest.mark.long
 def test_V2_what_a_provider_of_the_project_keeps_is_found_by_the_commands_that_are_printed(
     program: Proctor, tmp_path: Path, base: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_V2_what_a_provider_of_the_project_keeps_is_found_by_the_commands_that_a
     assert not list(base.glob("proctor-*/own-*"))
 
 
+@pytest.mark.long
 def test_V2_what_an_interrupt_cancels_is_disposed_of(
     process: Callable[..., subprocess.Popen[str]], tmp_path: Path, base: Path
 ) -> None:

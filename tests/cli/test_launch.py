@@ -387,6 +387,7 @@ requests: [{name: a, model: mock/echo}]
 # --------------------------------------------------------------------------------------------------- interrupted
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_10_I1_the_last_lines_say_how_to_launch_what_is_missing(
     process: Process, proctor: Proctor, tmp_path: Path
@@ -428,6 +429,7 @@ def limited(files: int, hard: int | None = None) -> Callable[[], None]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_more_runs_than_files_may_be_open_so_far(program: Proctor, tmp_path: Path) -> None:
     (tmp_path / "launch.yaml").write_text(many(60))
@@ -435,6 +437,7 @@ def test_more_runs_than_files_may_be_open_so_far(program: Proctor, tmp_path: Pat
     assert (ended.code, len(ended.run_dirs)) == (0, 60)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_more_runs_than_files_may_ever_be_open(program: Proctor, tmp_path: Path) -> None:
     (tmp_path / "launch.yaml").write_text(many(60))

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from plugins import HOLDS_AFTER
 from program import HANG_SECONDS, Ended
 
 from proctor.cli.leftovers import _without, _without_tied, kept_lines, sandbox_lines
 from proctor.model.environment import EnvironmentSpec
 from proctor.model.events import Purpose, SandboxKept
 from proctor.model.spec import Component, Experiment
-from support.plugins import HOLDS_AFTER
 
 Proctor = Callable[..., Ended]
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -59,6 +59,7 @@ FORMS = {
 """How it may be asked for so many tasks."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("asked", FORMS)
 def test_10_I1_the_last_line_runs_what_is_missing(
     process: Process, proctor: Proctor, tmp_path: Path, asked: int
@@ -77,6 +78,7 @@ def test_10_I1_the_last_line_runs_what_is_missing(
     assert f"100.0% ({asked}/{asked} passed)" in again.err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("option", [["--rerun", "all"], ["--rerun=all"]], ids=" ".join)
 def test_10_I1_what_was_to_be_made_again_and_is_not_yet_is_still_made_again(
     process: Process, proctor: Proctor, tmp_path: Path, option: list[str]
@@ -94,6 +96,7 @@ def test_10_I1_what_was_to_be_made_again_and_is_not_yet_is_still_made_again(
     assert len(passed_in(second) | passed_in(third)) == 12, "nothing of the first run came back"
 
 
+@pytest.mark.long
 def test_10_I1_what_was_reused_is_not_missing(process: Process, proctor: Proctor, tmp_path: Path) -> None:
     typed = ["run", "trivial", "plugins:Sleeper", *OPTIONS]
     assert proctor(*typed, "--limit", "5").code == 0
@@ -115,6 +118,7 @@ def passed_in(directory: Path) -> set[str]:
     return {event.task for event in events if isinstance(event, AttemptSealed) and event.verdict is Verdict.PASSED}
 
 
+@pytest.mark.long
 def test_10_I1_where_everything_is_missing_the_command_is_the_same(process: Process, tmp_path: Path) -> None:
     typed = ["run", "trivial", "plugins:Sleeper", "--set", "harness.params.seconds=60", "--limit", "3"]
     said = interrupted(process, tmp_path, *typed, after=0)
@@ -122,6 +126,7 @@ def test_10_I1_where_everything_is_missing_the_command_is_the_same(process: Proc
     assert "missing: 3 attempts of 3 tasks" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("door", ["proctor.yaml", "--keep-environment"])
 def test_10_I1_nothing_is_kept_by_what_runs_the_rest(
     process: Process, proctor: Proctor, tmp_path: Path, door: str

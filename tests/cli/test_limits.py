@@ -48,6 +48,7 @@ def agent_seconds(ended: Ended) -> float:
     return max(line["seconds"] for line in lines(ended, "PhaseEnded") if line["phase"] == "agent")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", ["", "1e12"])
 def test_cases_time_95_100_a_limit_of_1_s_ends_the_whole_tree_whatever_an_adapter_asks_for(
     program: Program, tmp_path: Path, own: str
@@ -66,6 +67,7 @@ def test_cases_time_95_100_a_limit_of_1_s_ends_the_whole_tree_whatever_an_adapte
     assert "started\n" in log.read_text(), "what was printed so far is kept"
 
 
+@pytest.mark.long
 def test_cases_hang_11_a_program_that_asks_and_gets_no_answer_ends_at_its_limit(program: Program) -> None:
     asks = "while :; do echo 'your name?'; read answer; done"
     ended = program(*timed("--limit", "1", "--timeout", "2", command=asks))
@@ -75,6 +77,7 @@ def test_cases_hang_11_a_program_that_asks_and_gets_no_answer_ends_at_its_limit(
     assert log.stat().st_size < 2 * CUT_OFF_BYTES, "of what it printed, head and tail are kept"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("own", ["inf", "nan", "-1", "0"])
 def test_cases_time_100_what_an_adapter_asks_for_that_is_no_limit_is_its_crash(program: Program, own: str) -> None:
     ended = program(*timed("--limit", "1", "--timeout", "60", command="sleep 300", timeout_seconds=own))
@@ -82,6 +85,7 @@ def test_cases_time_100_what_an_adapter_asks_for_that_is_no_limit_is_its_crash(p
     assert "timeout_seconds must be a finite number above 0" in lines(ended, "IssueRaised")[0]["issue"]["message"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("deed", ["spin", "sleep"])
 def test_cases_time_107_a_harness_that_holds_the_event_loop_is_ended_and_the_others_are_not(
     program: Program, deed: str
@@ -97,6 +101,7 @@ def test_cases_time_107_a_harness_that_holds_the_event_loop_is_ended_and_the_oth
     assert "timing.py:" in (ended.run_dir / "run.log").read_text(), "it is said before as well"
 
 
+@pytest.mark.long
 def test_cases_time_107_a_thread_that_nobody_can_cancel_holds_neither_the_run_nor_the_exit(program: Program) -> None:
     ended = program(*timed("--set", "benchmark.params.tasks=4", "--timeout", "1", deed="thread"))
     assert ended.code == 0, ended.err
@@ -104,6 +109,7 @@ def test_cases_time_107_a_thread_that_nobody_can_cancel_holds_neither_the_run_no
     assert counts(ended) == (3, 1, 0)
 
 
+@pytest.mark.long
 def test_05_a_session_that_holds_the_event_loop_when_it_is_closed_costs_a_warning(program: Program) -> None:
     ended = program(*timed("--set", "benchmark.params.tasks=4", "--set", "dispose_timeout_seconds=1", deed="late"))
     assert ended.code == 0, ended.err
@@ -111,6 +117,7 @@ def test_05_a_session_that_holds_the_event_loop_when_it_is_closed_costs_a_warnin
     assert counts(ended) == (4, 0, 0)
 
 
+@pytest.mark.long
 def test_10_I1_an_interrupt_does_not_wait_for_a_harness_that_holds_the_event_loop(
     process: Process, tmp_path: Path
 ) -> None:
@@ -124,6 +131,7 @@ def test_10_I1_an_interrupt_does_not_wait_for_a_harness_that_holds_the_event_loo
     assert ended.receipt["runs"][0]["completion"] == "interrupted"
 
 
+@pytest.mark.long
 def test_cases_time_104_an_agent_that_prints_lives_and_one_that_is_silent_is_ended(program: Program) -> None:
     steps, idle = 14, 5.0
     prints = f"for i in $(seq {steps}); do echo $i; sleep 0.5; done"
@@ -140,6 +148,7 @@ def test_cases_time_104_an_agent_that_prints_lives_and_one_that_is_silent_is_end
     assert "its limit was 90 s (agent_timeout_seconds)" in issues[0]["issue"]["message"]
 
 
+@pytest.mark.long
 def test_05_the_multiplier_scales_the_limits_of_a_try(program: Program) -> None:
     ended = program(*timed("--limit", "1", "--timeout", "1000", "--timeout-multiplier", "0.001", command="sleep 300"))
     assert codes(ended) == ["time.agent"]

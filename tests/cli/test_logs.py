@@ -28,6 +28,7 @@ def logs(ended: Ended) -> tuple[str, dict[str, str]]:
     return (ended.run_dir / "run.log").read_text(), tries
 
 
+@pytest.mark.long
 def test_07_each_way_of_saying_something_goes_where_it_belongs(chatty: Proctor) -> None:
     ended = chatty()
     run_log, tries = logs(ended)
@@ -55,6 +56,7 @@ def test_07_each_way_of_saying_something_goes_where_it_belongs(chatty: Proctor) 
     assert fields.endswith(" try=1 number=7 logger=x]")
 
 
+@pytest.mark.long
 def test_07_no_line_anywhere_has_a_credential(chatty: Proctor) -> None:
     ended = chatty("--json", "--log-level", "debug")
     everything = [ended.out, ended.err]
@@ -66,15 +68,18 @@ def test_07_no_line_anywhere_has_a_credential(chatty: Proctor) -> None:
     assert "ValueError: an error with [redacted" in (ended.run_dir / "run.log").read_text()
 
 
+@pytest.mark.long
 def test_07_standard_output_carries_data_only(chatty: Proctor) -> None:
     ended = chatty("--json")
     assert [json.loads(line)["type"] for line in ended.out.splitlines()][-1] == "receipt"
 
 
+@pytest.mark.long
 def test_07_without_json_nothing_is_on_standard_output(chatty: Proctor) -> None:
     assert chatty().out == ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("console", "file"), [("INFO", "DEBUG"), ("ERROR", "DEBUG"), ("DEBUG", "ERROR"), ("CRITICAL", "CRITICAL")]
 )
@@ -95,6 +100,7 @@ def test_07_the_two_levels_are_independent(chatty: Proctor, console: str, file: 
     assert "100.0% (2/2 passed)" in ended.err, "the result is no line of the log"
 
 
+@pytest.mark.long
 def test_07_with_progress_none_nothing_is_on_the_terminal_and_the_files_have_it_all(chatty: Proctor) -> None:
     ended = chatty("--progress", "none")
     assert (ended.out, ended.err) == ("", "")

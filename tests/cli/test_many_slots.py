@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from program import Ended
 
 TASKS, ATTEMPTS = 250, 20
@@ -14,6 +15,7 @@ SLOTS = TASKS * ATTEMPTS
 EXPERIMENT = ["trivial", "nop", "--set", f"benchmark.params.tasks={TASKS}", "--attempts", str(ATTEMPTS)]
 
 
+@pytest.mark.long
 def test_04_five_thousand_slots_are_carried_whole(proctor: Callable[..., Ended], tmp_path: Path) -> None:
     quiet = ("--progress", "none", "--no-attempt-files")
     assert proctor("run", *EXPERIMENT, *quiet, "--run-id", "one").code == 0

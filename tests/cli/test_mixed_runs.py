@@ -93,6 +93,7 @@ def test_case_130_a_run_without_any_score_has_none(proctor: Proctor, tmp_path: P
     assert found["metrics"]["passes"] is None
 
 
+@pytest.mark.long
 def test_case_132_failures_of_the_model_stay_in_the_base(proctor: Proctor, tmp_path: Path) -> None:
     right, wrong = ["right"] * 108, ["wrong"] * 40
     kinds = ["hangs"] * 8 + ["silent"] * 8 + ["code def two(:"] * 8
@@ -164,6 +165,7 @@ def test_case_137_what_cannot_be_read_is_an_error_and_no_row_is_lost(proctor: Pr
     adds_up(found)
 
 
+@pytest.mark.long
 def test_case_169_every_counter_is_disjoint_and_has_its_ids(process: Process, proctor: Proctor, tmp_path: Path) -> None:
     (tmp_path / "proctor.yaml").write_text("")
     does = [SOLVED, "right", WRONG, "wrong", "silent", "setup fails", "no room", "judge maybe", "skip", "hangs"]

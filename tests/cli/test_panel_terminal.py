@@ -46,6 +46,7 @@ def codes(output: bytes) -> set[str]:
     return {re.sub(r"[\d;]", "", code) for code in CODES.findall(output.decode())}
 
 
+@pytest.mark.long
 def test_07_a_run_on_a_terminal_shows_what_runs_and_what_waits_and_ends_with_a_clean_frame(start: Start) -> None:
     terminal = start(*RUN, "--set", "harness.params.seconds=2", "--limit", "4")
     shown = terminal.until(lambda screen: "WAITING" in screen.text and "agent" in screen.text)
@@ -64,6 +65,7 @@ def test_07_a_run_on_a_terminal_shows_what_runs_and_what_waits_and_ends_with_a_c
     assert codes(terminal.output) <= {"\x1b[A", "\x1b[K", "\x1b[m"}, "no mode of the terminal is changed"
 
 
+@pytest.mark.long
 def test_10_I1_ctrl_c_leaves_a_last_frame_and_the_closing_lines(start: Start) -> None:
     terminal = start(*FOREVER, "--limit", "4")
     terminal.until(lambda screen: "agent" in screen.text)
@@ -79,6 +81,7 @@ def test_10_I1_ctrl_c_leaves_a_last_frame_and_the_closing_lines(start: Start) ->
     assert termios.tcgetattr(terminal._follower) == terminal.before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_10_I1_other_signals_end_it_as_cleanly(start: Start, number: signal.Signals) -> None:
     terminal = start(*FOREVER, "--limit", "2")
@@ -99,6 +102,7 @@ def test_07_a_kill_leaves_the_terminal_as_it_was(start: Start) -> None:
     assert terminal.screen.column == 0, "whatever is written next has a line of its own"
 
 
+@pytest.mark.long
 def test_07_a_stopped_process_goes_on_below_what_the_shell_wrote(start: Start) -> None:
     terminal = start(*FOREVER, "--limit", "2")
     terminal.until(lambda screen: "agent" in screen.text)
@@ -112,6 +116,7 @@ def test_07_a_stopped_process_goes_on_below_what_the_shell_wrote(start: Start) -
     assert text.index("Stopped") < text.rindex("PLAN ")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("columns", [80, 40])
 def test_07_a_terminal_that_becomes_narrower_is_filled_anew(start: Start, columns: int) -> None:
     terminal = start(*FOREVER, "--limit", "4", size=(120, 30))
@@ -125,6 +130,7 @@ def test_07_a_terminal_that_becomes_narrower_is_filled_anew(start: Start, column
     assert "2 concurrency 2/2" in "\n".join(shown)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "environ"),
     [
@@ -144,12 +150,14 @@ def test_160_where_no_panel_can_be_shown_there_are_lines_and_no_codes(
     assert "PLAN  3 attempts" in terminal.screen.text
 
 
+@pytest.mark.long
 def test_160_no_colour_still_shows_the_panel_with_all_its_words(start: Start) -> None:
     terminal = start(*FOREVER, "--limit", "2", NO_COLOR="1")
     terminal.until(lambda screen: "agent" in screen.text)
     assert b"m" not in b"".join(re.findall(rb"\x1b\[[\d;]*([a-zA-Z])", terminal.output))
 
 
+@pytest.mark.long
 def test_07_a_terminal_without_utf8_gets_stand_ins(start: Start) -> None:
     terminal = start(*FOREVER, "--limit", "2", PYTHONIOENCODING="ascii")
     text = terminal.until(lambda screen: "agent" in screen.text)
@@ -157,6 +165,7 @@ def test_07_a_terminal_without_utf8_gets_stand_ins(start: Start) -> None:
     assert text.isascii()
 
 
+@pytest.mark.long
 def test_07_what_draws_is_not_imported_where_nothing_is_drawn(tmp_path: Path, environment: None) -> None:
     code = (
         "import sys; from proctor.cli.main import run; run(sys.argv[1:]);"
@@ -167,6 +176,7 @@ def test_07_what_draws_is_not_imported_where_nothing_is_drawn(tmp_path: Path, en
     assert ended.stdout == "[]\n", "what rich-click needs for its own messages is another matter"
 
 
+@pytest.mark.long
 def test_07_receipt_summary_show_and_text_agree(program: Callable[..., Ended], proctor: Callable[..., Ended]) -> None:
     ended = program(
         "run", "trivial", "plugins:Flaky", "--set", "harness.params.every=3", "--limit", "7", "--json",
@@ -218,6 +228,7 @@ def test_07_in_tmux_the_last_screen_after_ctrl_c_is_clean(tmp_path: Path, enviro
         tmux("kill-server")
 
 
+@pytest.mark.long
 def test_167_sandboxes_that_an_interrupt_removes_are_counted(start: Start) -> None:
     terminal = start(*RUN, "--set", "harness.params.command=sleep 1000", "--limit", "4")
     terminal.until(lambda screen: "agent" in screen.text)
@@ -229,6 +240,7 @@ def test_167_sandboxes_that_an_interrupt_removes_are_counted(start: Start) -> No
     assert "may be left" not in terminal.screen.text
 
 
+@pytest.mark.long
 def test_168_a_slow_setup_explains_on_the_panel_why_nothing_runs(start: Start, tmp_path: Path) -> None:
     (tmp_path / "hooking.py").write_text("import time\n\ndef slow():\n    time.sleep(1000)\n")
     terminal = start(*RUN, "--set", "setup=hooking:slow", "--limit", "4")

@@ -328,6 +328,7 @@ print("returned", result.exit_code, result.signal, flush=True)
 IGNORING = "import signal\nsignal.signal(signal.SIGHUP, lambda *_: print('mine', flush=True))\n" + SCRIPT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "number", "code", "said"),
     [

@@ -150,6 +150,7 @@ def able(environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         write(f"{folder}/c.yaml", {"services": {}})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("door", DOORS)
 def test_P2_a_field_alone_is_carried_or_executed(door: str, proctor: Proctor) -> None:
     base = {"model": {"params": SCRIPT, "base_url": "http://one.example/v1"}, "benchmark": {"params": {"tasks": 2}}}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from program import HANG_SECONDS, Ended
+from program import HANG_SECONDS, SUPPORT, Ended
 from test_interrupts import wait_until
 
 from proctor.cli import orphans, sandbox_list, sandbox_providers
@@ -347,7 +347,7 @@ def test_V1_prune_ends_what_still_runs_in_an_orphan(local: Proctor, tmp_path: Pa
     script = f"""
 import asyncio, os, sys
 from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(SUPPORT)!r}]
 from test_sandbox import opened
 from proctor.model.environment import DEFAULT_ENVIRONMENT
 from proctor.providers.local import LocalProvider

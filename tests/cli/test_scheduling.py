@@ -128,6 +128,7 @@ def test_S6_hooks_run_once_around_the_run(proctor: Proctor, monkeypatch: pytest.
     assert proctor("lease", "list", "--json").code == 0
 
 
+@pytest.mark.long
 def test_S6_a_teardown_that_a_kill_missed_is_run_first_by_the_next_run(
     process: Process, proctor: Proctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ def test_S6_a_failed_setup_makes_its_slots_errored(proctor: Proctor) -> None:
     assert "experiment.setup_failed" in ended.err
 
 
+@pytest.mark.long
 def test_S1_a_shared_key_lets_one_run_in_at_a_time(process: Process, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     arguments = [
@@ -171,6 +173,7 @@ def test_S1_a_shared_key_lets_one_run_in_at_a_time(process: Process, tmp_path: P
     assert changes == 1, "all of one run, then all of the other"
 
 
+@pytest.mark.long
 def test_S2_a_wait_for_a_lease_that_is_too_long_is_not_dispatched(process: Process, proctor: Proctor) -> None:
     holder = process(
         "run", "trivial", "plugins:Sleeper", "--set", "shared_state.key=one", "--set", "harness.params.seconds=60",

@@ -70,6 +70,7 @@ def running(proctor: Proctor, number: int = 3, phase: str = "agent") -> Data:
     return until(look)
 
 
+@pytest.mark.long
 def test_07_10_of_each_attempt_in_flight_phase_ages_and_the_limit_that_ends_it(
     held: Callable[..., Any], proctor: Proctor
 ) -> None:
@@ -102,6 +103,7 @@ def test_07_10_of_each_attempt_in_flight_phase_ages_and_the_limit_that_ends_it(
         assert again["now"] > run["now"], "ages are of the moment of the answer"
 
 
+@pytest.mark.long
 def test_07_a_run_is_named_by_directory_or_id_and_is_told_of_when_it_has_ended(
     held: Callable[..., Any], proctor: Proctor, tmp_path: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_10_I2_a_run_that_was_killed_is_lost(held: Callable[..., Any], proctor: 
         assert proctor("status", run["directory"]).code == 3
 
 
+@pytest.mark.long
 def test_07_a_stopped_process_does_not_answer(held: Callable[..., Any], proctor: Proctor) -> None:
     with held() as started:
         before = running(proctor)
@@ -158,6 +161,7 @@ def test_07_a_stopped_process_does_not_answer(held: Callable[..., Any], proctor:
         until(lambda: asked(proctor)[0]["state"] == "running")
 
 
+@pytest.mark.long
 def test_07_a_held_event_loop_does_not_answer(held: Callable[..., Any], proctor: Proctor) -> None:
     with held("--set", "harness.params.blocks=t0000"):
         [run] = until(lambda: [run for run in asked(proctor) if run["state"] == "not answering"])

@@ -73,6 +73,7 @@ QUIET: dict[str, tuple[list[str], int]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("name", "buffered"), [*((name, True) for name in QUIET), ("help", False), ("list", False), ("check", False)]
@@ -88,6 +89,7 @@ def test_a_reader_that_is_gone_changes_no_exit_code(
         assert word not in ended.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("name", ["help", "unknown command", "no arguments", "check that fails", "run as json"])
 def test_two_readers_that_are_gone_change_no_exit_code(name: str, nobody: int, tmp_path: Path) -> None:
@@ -95,6 +97,7 @@ def test_two_readers_that_are_gone_change_no_exit_code(name: str, nobody: int, t
     assert start(*arguments, cwd=tmp_path, stdout=nobody, stderr=nobody).returncode == code
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("name", "redirections"),
@@ -117,6 +120,7 @@ def test_closed_streams_change_no_exit_code(name: str, redirections: str, tmp_pa
         assert b"rnu" not in ended.stdout, "prose does not go to standard output because standard error is closed"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("environment")
 def test_files_do_not_get_the_numbers_of_closed_streams(tmp_path: Path) -> None:
     """Else what a library prints would stand in the middle of a journal."""
@@ -148,6 +152,7 @@ def test_a_full_disk_under_standard_output_is_said(arguments: list[str], tmp_pat
     assert hint.startswith("hint: ")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("environment")
 def test_a_full_disk_under_standard_output_of_show_and_check_is_said(run_dir: Path, tmp_path: Path) -> None:
     for arguments in (["show", run_dir], ["show", run_dir, "--json"], ["check", "trivial", "--limit", "2"]):
@@ -164,6 +169,7 @@ def test_a_full_disk_under_both_streams_is_no_crash(tmp_path: Path) -> None:
         assert start("rnu", cwd=tmp_path, stdout=full, stderr=full).returncode == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_every_encoding_of_the_terminal_will_do(run_dir: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,7 @@ def test_05_junit_says_skipped_of_a_task_that_does_not_apply(proctor: Proctor, t
     assert numbers(suite) == {"tests": 2, "failures": 0, "errors": 0, "skipped": 1}
 
 
+@pytest.mark.long
 def test_10_junit_of_a_run_that_was_interrupted(process: Process, tmp_path: Path) -> None:
     started = process(*SLOW, "--json", "--junit", "r.xml", env={**os.environ, "TMPDIR": str(tmp_path)})
     wait_until(lambda: sealed(tmp_path) >= 2, started)

@@ -119,6 +119,7 @@ def test_02_an_internal_issue_exits_70(proctor: Proctor) -> None:
     assert "this is a bug of proctor" in ended.err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["task", "thread"])
 def test_05_what_ignores_cancellation_holds_neither_the_run_nor_the_exit(process: Process, kind: str) -> None:
     started = process(
@@ -130,6 +131,7 @@ def test_05_what_ignores_cancellation_holds_neither_the_run_nor_the_exit(process
     assert "issues: 3 ERROR time.agent" in err
 
 
+@pytest.mark.long
 def test_10_an_interrupt_ends_a_run_of_harnesses_that_ignore_cancellation(process: Process, tmp_path: Path) -> None:
     started = process("run", "trivial", "plugins:Stubborn", "--set", "harness.params.seconds=3600", "--limit", "2")
     assert started.stderr is not None
@@ -140,6 +142,7 @@ def test_10_an_interrupt_ends_a_run_of_harnesses_that_ignore_cancellation(proces
     assert "incomplete" in err or "no score" in err
 
 
+@pytest.mark.long
 def test_10_I1_a_signal_while_it_starts_is_obeyed_and_leaves_a_whole_run(process: Process, tmp_path: Path) -> None:
     started = process("run", "trivial", "plugins:Sleeper", "--set", "harness.params.seconds=60", "--json")
     while not list((tmp_path / "results").rglob("plan.json")):
@@ -177,6 +180,7 @@ def test_07_closed_standard_streams_do_not_matter(process: Process, tmp_path: Pa
     assert len(list(tmp_path.rglob("summary.json"))) == 1
 
 
+@pytest.mark.long
 def test_07_waiting_for_grading_is_said_beside_running(proctor: Proctor) -> None:
     from proctor.report.plain import counts_of
     from proctor.report.view import RunView
@@ -206,6 +210,7 @@ def test_07_waiting_for_grading_is_said_beside_running(proctor: Proctor) -> None
     assert unexplained <= 4
 
 
+@pytest.mark.long
 def test_07_a_receipt_that_cannot_be_written_is_said(process: Process, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

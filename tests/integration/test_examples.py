@@ -82,8 +82,13 @@ def test_every_example_is_tested_and_named() -> None:
     assert all(f"({name}/)" in page for name in COMMANDS)
 
 
+LONG = ("compare-models", "launch-matrix", "task-group")
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in COMMANDS]
+)
 def test_an_example_does_what_its_page_says(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("results", "__pycache__", ".proctor"))

@@ -16,7 +16,7 @@ from kill_rig import SLOTS, Invocation, Moment, nothing_is_left
 
 from proctor.store.record_check import check_record
 
-SEEDS = range(int(os.environ.get("PROCTOR_KILL_SEEDS", "2")))
+SEEDS = range(int(os.environ.get("PROCTOR_KILL_SEEDS", "1")))
 LINES = {True: 2000, False: 250}
 """About so many lines an invocation shows, as JSON and as plain text."""
 
@@ -89,6 +89,7 @@ def test_10_I2_nothing_is_lost_and_nothing_is_bought_twice(seed: int, whole: Inv
     completes(earlier, whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(max(1, len(SEEDS) // 10)), ids=lambda seed: f"seed{seed}")
 def test_10_I2_two_invocations_at_once_that_are_killed(seed: int, whole: Invocation, tmp_path: Path) -> None:
     die = random.Random(f"two {seed}")
@@ -99,6 +100,7 @@ def test_10_I2_two_invocations_at_once_that_are_killed(seed: int, whole: Invocat
     completes(both, whole)
 
 
+@pytest.mark.long
 def test_04_what_a_killed_run_refers_to_counts(whole: Invocation, tmp_path: Path) -> None:
     """`--reuse=RUN_ID` takes what that run had reused of others as well, and nothing else (spec 04)."""
     first = Invocation(tmp_path)

@@ -189,6 +189,7 @@ def test_11_what_pages_and_package_both_have_is_the_same() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="pip is not installed in this environment")
 def test_11_the_package_installs_and_its_plugins_are_found(tmp_path: Path, run: Callable[..., Ran]) -> None:
     source, site = tmp_path / "plugin", tmp_path / "site"

@@ -41,6 +41,7 @@ def imported(folder: Path, *arguments: str) -> set[str]:
     return set(modules)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "spared"),
     [

@@ -52,6 +52,7 @@ def test_05_tasks_and_experiments_that_stop_themselves(policy):
     assert explore(small(plan, *others, slots=slots, limit=2, severe_rate=1.0, fault_rate=1.0)) >= 30
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("slots", "limit", "grading", "judge"),
                          list(itertools.product((1, 2), (1, 2), (NONE, FRESH), (None, "m"))))  # fmt: skip
 def test_T3_two_attempts_whose_grading_breaks_again_and_again(slots, limit, grading, judge):
@@ -98,6 +99,7 @@ def test_two_experiments_with_one_lease_setups_that_fail_and_an_interrupt():
     assert explore(small(*plans, slots=1, limit=1, refuse_rate=1.0, interrupts=(0.0,))) >= 50
 
 
+@pytest.mark.long
 def test_early_exit_with_a_budget_and_retries():
     plan = experiment("e", 1, 3, early_exit=True, retry=AGAIN, budget_usd=2.0, expected_cost_usd=1.0)
     assert explore(small(plan, slots=2, limit=2, fault_rate=1.0, interrupts=(0.0,))) >= 50

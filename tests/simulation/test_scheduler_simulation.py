@@ -26,12 +26,14 @@ BATCHES = int(os.environ.get("PROCTOR_SIMULATION_BATCHES", "3"))
 """How many are simulated; 12 and more after a change of the scheduler."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first", range(0, BATCHES * BATCH, BATCH))
 def test_all_rules_hold_in_seeded_worlds(first):
     for seed in range(first, first + BATCH):
         simulate(world_of(seed))
 
 
+@pytest.mark.long
 def test_O5_a_seed_always_tells_the_same_story():
     for seed in range(10_000, 10_100):
         check(seed)
@@ -47,6 +49,7 @@ def test_O5_no_decision_depends_on_the_hashes_of_a_process():
     assert b"StartGrading" in stories[0]
 
 
+@pytest.mark.long
 def test_the_worlds_meet_every_kind_of_command_and_end():
     """A simulation that never cancels a grading or fills a disk would prove little."""
     seen: Counter[str] = Counter()
@@ -126,6 +129,7 @@ def decisions(world: World, make) -> list:
     return [entry for entry in simulate(world, make).log if not isinstance(entry[1], WakeAt | TimerFired)]
 
 
+@pytest.mark.long
 @settings(max_examples=250, deadline=None)
 @given(WORLDS)
 def test_it_decides_like_the_scheduler_that_scans_everything(world):
@@ -262,6 +266,7 @@ def narrowed(seed: int) -> World:
     return replace(world, plans=plans, patience=100)
 
 
+@pytest.mark.long
 def test_the_simple_scheduler_passes_in_the_worlds_that_catch_wrong_ones():
     for seed in range(150):
         simulate(narrowed(seed), SimpleScheduler)

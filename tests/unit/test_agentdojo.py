@@ -140,6 +140,7 @@ def test_11_a_check_that_cannot_read_what_was_done_is_no_crash(dojo: Path) -> No
     assert codes == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "code"), [("spin", "grade.time"), ("die", "grade.incomplete")])
 def test_11_a_call_that_breaks_its_limits(dojo: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str) -> None:
     monkeypatch.setattr(agentdojo, "SECONDS", 0)  # the second that was begun

@@ -228,6 +228,7 @@ def test_129_a_trajectory_nested_too_deep_is_kept_in_part() -> None:
     assert TREE_DEPTH < 256
 
 
+@pytest.mark.long
 def test_a_trajectory_that_contains_itself_ends() -> None:
     loop: list[Any] = []
     loop += [loop, loop]

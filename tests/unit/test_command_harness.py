@@ -90,7 +90,8 @@ def test_a_line_is_split_into_words_and_no_shell_sees_it():
         ({"command": "agent", "output": {"parser": "json", "usage": {"tokens": "t"}}}, "usage has no field `tokens`"),
         ({"command": "agent", "failures": [{"code": "no.such"}]}, "unknown issue code `no.such`"),
         ({"command": "agent", "failures": [{"code": "harness.limit", "pattern": "("}]}, "no regular expression"),
-        ({"file": "/no/such/file.yaml"}, "cannot be read"),
+        ({"file": "/no/such/file.yaml"}, "`file` cannot be read: /no/such/file.yaml: no such file or directory"),
+        ({"file": 7}, "`file` must be a path"),
         ({"commnd": "agent"}, "command"),
     ],
 )  # fmt: skip
@@ -479,6 +480,7 @@ def test_further_turns_resume_and_each_counts_once(tmp_path):
     assert said == ["one", "first one", "two", "again two", "three", "again three"]
 
 
+@pytest.mark.long
 def test_case_121_what_is_printed_without_end_is_bounded(tmp_path):
     script = "import sys\nfor _ in range(80): sys.stdout.write('x' * 1_000_000)\nprint('\\nthe end')"
     context, turn, collected = one_turn(tmp_path, command=[PYTHON, "-c", script])

@@ -210,6 +210,7 @@ def test_a_folder_that_changed_since_the_run_was_planned_is_not_used(tmp_path: P
     run("docker", work)
 
 
+@pytest.mark.long
 def test_V3_commands_reach_other_services_and_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
     async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from proctor.model.environment import EnvironmentSpec
 from proctor.model.spec import Component, Folder, Reference, Task
 from proctor.plugins.api import LeftOut, Message
 from proctor.plugins.rewards import Reward, read_reward, reward_in, rewards_of
-from proctor.providers.local import LocalProvider
+from proctor.providers.local import LocalProvider, LocalSandbox
 
 
 class Context:
@@ -96,6 +97,38 @@ def test_a_command_that_takes_too_long_is_no_verdict(tmp_path: Path) -> None:
     assert caught.value.code == "time.grade"
 
 
+def test_05_the_timeout_multiplier_scales_the_limit_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Context, "time_factor", 0.001, raising=False)
+    with pytest.raises(Fault, match=r"did not end within 0\.6 s"):
+        graded(tmp_path, command="sleep 60")
+
+
+@pytest.mark.parametrize("more", [{"end_processes": True}, {"emptied": ["{}"]}, {"folders": {"{}": "tests"}}])
+@pytest.mark.parametrize("up", [False, True])
+def test_nothing_is_removed_or_ended_outside_of_a_sandbox_that_is_a_directory_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], *, up: bool
+) -> None:
+    (tmp_path / "mine").mkdir()
+    kept = tmp_path / "mine/kept"
+    kept.write_text("kept\n")
+    place = "../../../mine" if up else str(tmp_path / "mine")
+    options = json.loads(json.dumps(more).replace("{}", place))
+    asked: list[Any] = []
+
+    async def refuse(self: Any, command: Any, **options: Any) -> None:
+        asked.append(command)
+        raise AssertionError("a command is run")
+
+    monkeypatch.setattr(LocalSandbox, "exec", refuse)
+    hidden = {"tests": folder_of(tmp_path / "mine")}
+    with pytest.raises(Fault, match="would be done to this machine") as caught:
+        graded(tmp_path, command="true", hidden=hidden, **options)
+    assert caught.value.code == "grader.crashed"
+    assert (asked, kept.read_text()) == ([], "kept\n")
+
+
 # ------------------------------------------------------------------------------------------------- what is there
 
 
@@ -121,6 +154,11 @@ def test_a_hidden_folder_that_the_task_does_not_have_is_the_graders_fault(tmp_pa
 
 def test_what_the_agent_left_and_cannot_be_removed_ends_the_grading(tmp_path: Path) -> None:
     class Stubborn:
+        workdir = "/app"
+
+        async def read(self, path: str) -> bytes:
+            raise FileNotFoundError(path)
+
         async def exec(self, command: Any, **options: Any) -> None:
             pass
 

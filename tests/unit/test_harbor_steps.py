@@ -14,12 +14,15 @@ from proctor.benchmarks.harbor import Harbor, HarborOptions
 from proctor.errors import Fault, UsageError
 from proctor.graders.steps import StepsGrader
 from proctor.harnesses.oracle import OracleHarness, OracleOptions
-from proctor.model.attempt import Grade
+from proctor.model.attempt import Grade, Usage
 from proctor.model.spec import Component, Reference, Task
 from proctor.plugins.api import Collected, Message, Turn
+from proctor.plugins.atif import Trajectory
+from proctor.plugins.atif_joined import is_joinable, joined
 from proctor.plugins.steps import RECORD_NAME, StepReward, StepsOptions, folded, read_record, record_of
-from proctor.plugins.turn_limits import TurnTooLongError, in_time
+from proctor.plugins.turn_limits import BEAT_SECONDS, TurnTooLongError, between_turns, in_time
 from proctor.providers.bwrap.provider import BwrapProvider
+from support.atif_rules import checked
 from support.bwrap import needs_bwrap
 
 REWARD = "/logs/verifier/reward.txt"
@@ -239,6 +242,29 @@ def test_a_turn_that_takes_too_long_is_ended_and_what_it_waits_does_not_count() 
         asyncio.run(in_time(Clocked(), 1000.0, fails))
 
 
+def test_05_what_is_done_between_turns_is_not_the_agents_idleness() -> None:
+    signs: list[float] = []
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        heard = asyncio.Event()
+
+        class Listening:
+            def sign_of_life(self) -> None:
+                signs.append(loop.time())
+                if len(signs) == 3:
+                    heard.set()
+
+        context: Any = Listening()
+        with between_turns(context):
+            await heard.wait()
+        assert len(signs) == 3
+        await asyncio.sleep(BEAT_SECONDS * 2)
+
+    asyncio.run(scenario())
+    assert len(signs) == 3, "none after the end"
+
+
 class Worker:
     """A session that writes what it is told and how many turns it made to a file."""
 
@@ -254,7 +280,10 @@ class Worker:
         return Turn(" ".join(seen))
 
     async def collect(self) -> Collected:
-        return Collected({"number": self._number}, {"log": f"{self.turns}".encode(), RECORD_NAME: b"of the harness"})
+        told = Trajectory(session=f"session {self._number}", agent="worker", version="1")
+        told.say("user", "Do it.")
+        told.act("done", usage=Usage(1, 10, 2, cost_usd=0.5))
+        return Collected(told.value(), {"log": f"{self.turns}".encode(), RECORD_NAME: b"of the harness"})
 
     async def close(self) -> None:
         self.turns = -1
@@ -271,6 +300,9 @@ class Context:
         self.files: Any = {}
 
     def progress(self, text: str) -> None:
+        pass
+
+    def sign_of_life(self) -> None:
         pass
 
     def issue(self, code: str, message: str) -> None:
@@ -320,7 +352,21 @@ def test_steps_are_new_sessions_or_turns_of_one_and_see_nothing_of_the_tests(
     answer, collected, grade = asyncio.run(scenario())
     assert answer == f"/logs/verifier: /tests: {said[0]}"
     assert (grade.solved, grade.score) == (True, 1.0)
-    assert collected.trajectory == {"number": 1}
+    steps = [(one["step_id"], one["source"], one["message"]) for one in checked(collected.trajectory)["steps"]]
+    one_turn = [(1, "user", "Do it."), (2, "agent", "done")]
+    begins = [(number, "system", f"Step `{name}` of the task begins.") for number, name in ((1, "a"), (4, "b"))]
+    two = [
+        begins[0],
+        (2, *one_turn[0][1:]),
+        (3, *one_turn[1][1:]),
+        begins[1],
+        (5, *one_turn[0][1:]),
+        (6, *one_turn[1][1:]),
+    ]
+    assert steps == (one_turn if resume else two)
+    sums = collected.trajectory["final_metrics"]
+    assert sums["total_cost_usd"] == (0.5 if resume else 1.0)
+    assert collected.trajectory["session_id"] == "session 1"
     assert [one["name"] for one in json.loads(collected.files[RECORD_NAME])["steps"]] == ["a"]
     own = {"log": b"2"} if resume else {"steps/a/log": b"1", "steps/b/log": b"1"}
     assert {name: content for name, content in collected.files.items() if name.endswith("log")} == own
@@ -370,6 +416,22 @@ def test_05_a_step_in_which_the_time_of_the_agent_ends_is_graded_and_those_after
     grade = asyncio.run(scenario())
     assert (grade.solved, grade.score) == (False, 0.75)
     assert [check.actual for check in grade.checks] == ["1", "0.5", "not reached", "0.75, the mean of 2 steps"]
+
+
+def test_one_trajectory_of_several_keeps_what_is_known_and_leaves_out_what_is_not() -> None:
+    cut = {
+        "schema_version": "ATIF-v1.6", "session_id": "x", "agent": {"name": "n", "version": "1"},
+        "steps": [{"step_id": 1, "source": "agent", "message": "m"}],
+        "notes": "2 steps after step 1 are left out; total_steps counts them",
+        "final_metrics": {"total_steps": 3, "total_prompt_tokens": 5},
+    }  # fmt: skip
+    unknown = {**cut, "notes": None, "final_metrics": {"total_steps": 1}}
+    whole = checked(joined([("a", cut), ("b", cut)]))
+    assert whole["final_metrics"] == {"total_steps": 8, "total_prompt_tokens": 10}
+    assert "step `b` of the task, from step 3 on: 2 steps after" in whole["notes"]
+    assert checked(joined([("a", cut), ("b", unknown)]))["final_metrics"] == {"total_steps": 6}
+    assert joined([]) is None
+    assert [is_joinable(one) for one in (cut, None, [], {"steps": [1]}, {})] == [True, False, False, False, False]
 
 
 def test_oracle_says_which_step_has_no_solution() -> None:

@@ -261,6 +261,7 @@ CHAIN = textwrap.dedent(
 )
 
 
+@pytest.mark.sampled
 @GROUPS
 def test_chains_of_short_lived_processes_are_caught(cgroups: CgroupRoots | None) -> None:
     async def use(processes: Processes) -> ExecResult:
@@ -273,6 +274,7 @@ def test_chains_of_short_lived_processes_are_caught(cgroups: CgroupRoots | None)
 BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(
     not find_roots().pids and os.getuid() == 0, reason="nothing limits the processes of root here but counting them"
 )

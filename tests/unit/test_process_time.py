@@ -177,6 +177,7 @@ input()
     assert len(found.threads) == MOST_THREADS
 
 
+@pytest.mark.long
 def test_commands_that_share_the_processors_are_not_late() -> None:
     """Eight commands, half a second of work each, on few processors: by the wall all would be beyond their limit."""
 

@@ -221,6 +221,7 @@ def test_11_an_answer_that_is_worked_out_still_is(gym: Path, name: str) -> None:
     assert grade(task, f"{number[:8]}2*({number[8:-9]}) - {number[8:-9]}</answer>")[0].solved
 
 
+@pytest.mark.long
 def test_11_a_check_without_end_is_ended(gym: Path) -> None:
     assert told("busy", "x", check_seconds=1) == (0.0, ["grade.time"])
 

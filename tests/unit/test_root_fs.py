@@ -329,6 +329,7 @@ def _prepare_and_tell(image: str, begin: Any, told: Any) -> None:
     told.put((prepare(image, said.append), any("layer" in line for line in said)))
 
 
+@pytest.mark.long
 def test_V4_of_several_processes_one_unpacks(tmp_path: Path) -> None:
     image = images.oci_archive(tmp_path / "image.tar", tar_of_files({f"f{n}": b"x" * 1000 for n in range(100)}))
     context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")

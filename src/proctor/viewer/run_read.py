@@ -24,6 +24,7 @@ from proctor.model.events import (
 )
 from proctor.model.ids import AttemptId
 from proctor.report.view import RunView
+from proctor.report.wording import plural
 from proctor.store.codec import NewerFormat
 from proctor.store.fold import AttemptEvent
 from proctor.store.layout import RunLayout
@@ -55,6 +56,10 @@ class RunRead:
         return self.fold.settled()
 
 
+NAMED = "the line `results:` of `proctor run`"
+"""Where a user reads which directory is that of a run."""
+
+
 def read_run(run_dir: Path) -> RunRead:
     """Read a run. Raises `UsageError` where a directory is not that of a run, `StoreError` where it cannot be read."""
     layout = layout_of(run_dir)
@@ -69,11 +74,22 @@ def layout_of(run_dir: Path) -> RunLayout:
     """Return the layout of a run. Raises `UsageError` where a directory is not that of a run."""
     layout = RunLayout(run_dir.resolve())
     if not is_run(layout):
+        there = layout.journal.exists() or layout.journal.is_symlink()
+        why = f"its {layout.journal.name} is a link or no file" if there else f"it has no {layout.journal.name}"
         raise UsageError(
-            f"`{run_dir}` is not the directory of a run: it has no {layout.journal.name} that is a file of its own",
-            hint="give RESULTS/EXPERIMENT/RUN-ID, as the last line of `proctor run` names it",
+            f"`{run_dir}` is not the directory of a run: {why}",
+            hint=_run_meant(run_dir) or f"give RESULTS/EXPERIMENT/RUN-ID, as {NAMED} names it",
         )
     return layout
+
+
+def _run_meant(folder: Path) -> str | None:
+    """Return a hint at the newest run of a directory that holds those of an experiment; None where it holds none."""
+    try:
+        runs = [each for each in folder.iterdir() if is_run(RunLayout(each.resolve()))]
+    except OSError:  # there is no such directory, or none that may be read: the error says enough
+        return None
+    return f"it holds {plural(len(runs), 'run')}, the newest is `{max(runs)}`" if runs else None
 
 
 def plan_of(layout: RunLayout) -> tuple[PlanFile | None, str | None]:

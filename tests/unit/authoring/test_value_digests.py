@@ -103,6 +103,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=200)
 @given(json_values, json_values)
 def test_json_values_are_equal_exactly_if_their_digests_are(one: object, other: object) -> None:

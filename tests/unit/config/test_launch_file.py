@@ -250,6 +250,7 @@ files = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=300)
 @given(files)
 def test_02_whatever_stands_in_it_there_are_requests_or_problems(tree: dict[str, object]) -> None:

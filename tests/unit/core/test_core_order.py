@@ -102,6 +102,7 @@ def test_L3_a_group_finishes_one_member_before_the_next():
     assert slots.head(READY, 1) is None
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 3), st.booleans(), st.data())
 def test_O2_each_choice_is_the_first_of_all_free_slots(tasks, attempts, serial, data):

@@ -119,6 +119,7 @@ def samples_of(report: Report, world: World) -> list[list[Sample]]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_a_forecast_over_the_durations_of_a_simulation_ends_when_it_did(first: int) -> None:
     compared = 0

@@ -8,12 +8,18 @@ import json
 
 import pytest
 
+from proctor.cli.exits import Exit
+from proctor.cli.outcome import Outcome, exit_code
 from proctor.core.aggregate import Counts, Missing, headline, pass_rate, rate_of
 from proctor.core.statistics import wilson
-from proctor.model.attempt import Usage, Verdict
+from proctor.model.attempt import Grade, TryResult, Usage, Verdict
+from proctor.model.attempt import Outcome as Ended
+from proctor.model.events import AttemptSealed, RunStarted, SlotFilled, TryEnded, TryStarted
 from proctor.report.metrics import ks_of, metrics_of, spread
-from proctor.report.metrics_text import metrics_data, metrics_lines
+from proctor.report.metrics_text import metrics_data, metrics_lines, metrics_of_view
 from proctor.report.samples import Samples
+from proctor.report.summary import run_headline, run_rate, summary_data, summary_lines
+from proctor.report.view import RunView
 
 P, F, E, S, C = Verdict.PASSED, Verdict.FAILED, Verdict.ERRORED, Verdict.SKIPPED, Verdict.CANCELLED
 
@@ -71,6 +77,66 @@ def test_M3_with_early_exit_what_is_solved_counts_whatever_its_score():
     assert found.passes == found.score == found.by_tag["x"].passes
     assert found.passes is not None
     assert (found.passes.mean, found.passes.samples) == (0.5, 2)
+
+
+def folded(*rows, attempts, **about):
+    """A run of the sealed attempts of tasks of so many slots each."""
+    view = RunView("e")
+    tasks = len({task for task, _ in rows})
+    view.add(RunStarted(1, "i", "r", "e", "0", "h", 1, slots=tasks * attempts, tasks=tasks, **about), 0.0)
+    for place, (task, verdict) in enumerate(rows):
+        score = {P: 1.0, F: 0.0}.get(verdict)
+        view.add(AttemptSealed(f"a{place:011}", task, place, verdict, score, 1), 1.0)
+    return view
+
+
+def test_M3_with_early_exit_a_task_that_is_skipped_is_no_part_of_the_base():
+    rows = [("a", P), ("b", F), ("b", F), ("b", S), ("c", S), ("c", S), ("c", S), ("d", E), ("d", E), ("d", S)]
+    view = folded(*rows, attempts=3, early_exit=True)
+    # a is solved, b is not; c is skipped; of d nothing is known.
+    rate = run_rate(view)
+    assert (rate.passed, rate.scored, rate.base) == (1, 2, 3)
+    assert run_headline(view).startswith("33.3–66.7% incomplete (1/3 tasks solved at least once, 1 skipped; early exit")
+    view.missing = Missing.ZERO
+    assert "(1/3 tasks solved at least once, 1 not decided: counted as not passed, 1 skipped;" in run_headline(view)
+    view.missing = Missing.EXCLUDE
+    assert (run_rate(view).rate, run_rate(view).base) == (0.5, 2)
+    found = metrics_of_view(view).passes
+    assert found is not None
+    assert (found.mean, found.samples) == (0.5, 2)
+
+
+def test_M3_only_what_is_not_skipped_meets_fail_under():
+    view = folded(("a", P), ("b", S), attempts=1, early_exit=True)
+    assert run_rate(view).rate == 1.0
+    assert exit_code(Outcome({"e": view}, {}, Exit.OK), fail_under=0.9) is Exit.OK
+    nothing = folded(("a", S), ("b", S), attempts=1, early_exit=True)
+    assert run_rate(nothing).rate is None
+    assert exit_code(Outcome({"e": nothing}, {}, Exit.OK), fail_under=0.9) is Exit.INCOMPLETE
+
+
+def test_M2_pass_at_k_goes_up_to_the_most_attempts_that_a_task_has():
+    view = folded(("a", P), ("a", F), ("a", F), ("b", P), attempts=2)
+    assert [(one.k, one.left_out) for one in metrics_of_view(view).at_k] == [(1, 0), (2, 1), (3, 1)]
+
+
+def test_M5_costs_that_cannot_be_added_up_are_unknown_together():
+    largest = Usage(calls=1, cost_usd=1.7e308)
+    total = largest + largest
+    assert (total.calls, total.cost_usd, total.known_cost_usd, total.unpriced_calls) == (2, None, None, 2)
+    view = folded(attempts=1)
+    for task in "ab":
+        view.add(TryStarted(f"try-{task}", task, 0, 1), 1.0)
+        view.add(TryEnded(f"try-{task}", 1, TryResult(Ended.GRADED, Grade(True, 1.0), largest)), 2.0)
+        view.add(AttemptSealed(f"try-{task}", task, 0, P, 1.0, 1), 2.0)
+        view.add(SlotFilled(f"was-{task}", task, 1, "e/r", P, 1.0, 1.7e308), 2.0)
+    view.total = 4
+    data = summary_data(view, run="r", directory="d")
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert (data["cost_usd"], data["reused_cost_usd"]) == (None, None)
+    assert (data["unpriced_calls"], data["reused_unpriced_attempts"]) == (2, 1)
+    assert data["metrics"]["cost_per_task_usd"] is None
+    assert "cost" in "\n".join(summary_lines(view, directory="d"))
 
 
 def test_M2_tags_have_numbers_of_their_own_and_an_empty_one_has_none():

@@ -55,6 +55,12 @@ def test_03_E4_the_end_says_what_to_do_about_what_the_budget_left_out() -> None:
     assert line.startswith("the budget left out 3 slots: raise `--budget`")
 
 
+def test_07_of_a_local_model_nobody_is_told_to_ask_it_more_at_a_time() -> None:
+    told = hint_of(f"{WAITING}{Gate.MODEL} gpt-x") or ""
+    assert "raise `model.max_connections`" in told
+    assert "max_connections" not in (hint_of(f"{WAITING}{Gate.MODEL} local/smollm2") or "")
+
+
 @pytest.mark.parametrize("gate", [Gate.CONCURRENCY, Gate.EXPERIMENT, Gate.PROVIDER])
 def test_07_where_the_cpu_is_full_nobody_is_told_to_run_more_at_a_time(gate: Gate) -> None:
     part = f"{WAITING}{gate}"

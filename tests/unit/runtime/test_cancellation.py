@@ -307,6 +307,7 @@ def check_interrupted(house: House, *, acted: bool) -> None:
     assert len(verdicts) + sum(house.sink.view.not_dispatched.values()) == len(house.cases)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("mode", "lanes", "again"),
     [(mode, lanes, ()) for mode in ALL for lanes in (False, True)] + [(FRESH, False, (7,)), (REUSE, True, (7,))],

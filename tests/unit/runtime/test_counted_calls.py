@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,13 +89,30 @@ async def summed_up(ctx: Any) -> None:
     ctx.usage(sum(found, Usage()))
 
 
-@pytest.mark.parametrize(("work", "calls"), [(silent, 3), (twice, 2), (summed_up, 3)])
+async def now_and_then(ctx: Any) -> None:
+    await ask(ctx, ASKED)
+    await ctx.model.complete(ASKED)
+    await ask(ctx, ASKED)
+
+
+async def summed_up_without_calls(ctx: Any) -> None:
+    for _ in range(3):
+        await ctx.model.complete(ASKED)
+    ctx.usage(Usage(input_tokens=30, cost_usd=1.5))
+
+
+@pytest.mark.parametrize(("work", "calls"), [(silent, 3), (twice, 2), (summed_up, 3), (now_and_then, 3)])
 def test_09_M6_what_is_called_is_counted_once_however_the_harness_reports_it(work: Work, calls: int) -> None:
     bench, result = run(work, *[Completion("yes", USED)] * calls)
     assert codes(result) == []
     assert (result.usage.calls, result.usage.input_tokens, result.usage.cost_usd) == (calls, 10 * calls, 0.5 * calls)
     [saved] = [event for event in bench.events if isinstance(event, WorkCheckpointed)]
     assert saved.usage == result.usage
+
+
+def test_09_M6_a_cost_that_is_reported_without_a_number_of_calls_is_believed() -> None:
+    _, result = run(summed_up_without_calls, *[Completion("yes", replace(USED, cost_usd=0.1))] * 3)
+    assert (result.usage.input_tokens, result.usage.cost_usd) == (30, 1.5)
 
 
 def test_09_M6_calls_without_usage_and_calls_that_fail_are_not_free_where_nobody_reports_them() -> None:

@@ -85,6 +85,17 @@ def test_a_link_is_removed_as_a_link(tmp_path: Path) -> None:
     assert (victim / "precious").read_text() == "content"
 
 
+def test_nothing_of_this_machine_is_removed_where_a_sandbox_is_a_directory_of_it(tmp_path: Path) -> None:
+    kept = tmp_path / "reward.txt"
+    kept.write_text("of this machine")
+    for path in (str(kept), f"{'../' * 40}{str(kept).removeprefix('/')}"):
+        grader = FakeGrader()
+        grader.reward_files = (path,)
+        result = LocalBench(tmp_path, Agent("true"), grading=GradingMode.REUSE, grader=grader).run()
+        assert (codes(result), result.outcome) == ([], Outcome.GRADED)
+        assert kept.read_text() == "of this machine"
+
+
 @pytest.mark.parametrize(
     "path", ["a b/it's", '"$(touch pwned)"', "; touch pwned", "-rf", "`id`", "*", "line\nbreak", "!", "(", "reward/"]
 )

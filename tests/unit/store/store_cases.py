@@ -30,6 +30,7 @@ from proctor.model.events import (
     RunStarted,
     SandboxDisposed,
     SandboxOpened,
+    SlotFilled,
     TryEnded,
     TryStarted,
     WorkCheckpointed,
@@ -94,6 +95,10 @@ _SPECIAL[Grade] = _of_dataclass(Grade, score=st.floats(0, 1))
 _SPECIAL[TryResult] = st.one_of(
     _of_dataclass(TryResult, outcome=st.just(Outcome.GRADED), grade=_SPECIAL[Grade]),
     _of_dataclass(TryResult, outcome=st.sampled_from([o for o in Outcome if o is not Outcome.GRADED]), grade=st.none()),
+)
+_SPECIAL[AttemptSealed] = _of_dataclass(AttemptSealed, score=st.none() | st.floats(0, 1))
+_SPECIAL[SlotFilled] = _of_dataclass(
+    SlotFilled, score=st.none() | st.floats(0, 1), cost_usd=st.none() | st.floats(0, 1e12)
 )
 _SPECIAL[RunStarted] = _of_dataclass(RunStarted, format=st.integers(0, FORMAT_VERSION))
 

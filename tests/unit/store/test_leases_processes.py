@@ -53,6 +53,7 @@ def test_S1_nobody_is_inside_with_another(path: Path) -> None:
     assert leases_at(path).list() == []
 
 
+@pytest.mark.long
 def test_S1_twenty_processes_on_ten_keys_and_two_on_one(path: Path) -> None:
     """All start at once with no database there: one of them makes it."""
     with workers(path, 22) as crowd:

@@ -313,6 +313,7 @@ with Record.open(root, catch_up=False, busy_seconds=1e6) as record:
 """
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_D3_several_processes_publish_at_once(tmp_path: Path) -> None:
     """Each follows two growing runs and catches up with those of the others; one of them rebuilds meanwhile."""
@@ -333,6 +334,7 @@ def test_D3_several_processes_publish_at_once(tmp_path: Path) -> None:
         assert query(record, "SELECT count(*) FROM attempt WHERE verdict = 'passed'") == [(120,)]
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_78_records_are_opened_and_closed_at_once_by_many(results: Path) -> None:
     code = "import sys, pathlib, proctor.store.record as r; r.Record.open(pathlib.Path(sys.argv[1])).close()"

@@ -66,6 +66,7 @@ def empty_run(root: Path) -> RunLayout:
 # ------------------------------------------------------------------------------------------- the same, in any pieces
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(events=odd_journals, data=st.data())
 def test_D2_a_rebuild_equals_an_index_that_grew(
@@ -94,6 +95,7 @@ def test_D2_a_rebuild_equals_an_index_that_grew(
         record.close()
 
 
+@pytest.mark.long
 def test_R5_a_torn_tail_at_every_offset_is_not_there_yet(tmp_path: Path) -> None:
     layout = empty_run(tmp_path)
     issue = issue_of("time.agent", "日本")

@@ -8,6 +8,7 @@ import datetime
 import json
 import math
 import re
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,19 +18,22 @@ from hypothesis import strategies as st
 from store_cases import AT, EVENT_STRATEGIES, events, moments, noop_attempt, rich_run
 
 from proctor.errors import JournalDamaged, StoreError
-from proctor.model.attempt import Check, Grade, Outcome, Phase, TryResult, Usage, issue_of
+from proctor.model.attempt import Check, Grade, Outcome, Phase, TryResult, Usage, Verdict, issue_of
 from proctor.model.events import (
     EVENT_TYPES,
     FINAL_EVENTS,
+    AttemptSealed,
     Event,
     GradingQueued,
     IssueRaised,
     PhaseEnded,
     RunStarted,
+    SlotFilled,
     TryEnded,
     TryStarted,
 )
 from proctor.store.codec import FORMAT_VERSION, NewerFormat, NotEncodable, decode, encode, seconds_of, stamp
+from proctor.store.record_lines import read_line
 
 A = "abcdefghijkl"
 
@@ -176,6 +180,30 @@ def test_a_flipped_byte_is_an_event_or_a_store_error(event: Event, position: int
     line[position % (len(line) - 1)] = byte
     with contextlib.suppress(StoreError):
         decode(bytes(line))
+
+
+IMPOSSIBLE = [
+    AttemptSealed(A, "t", 0, Verdict.PASSED, 1.5, 1),
+    AttemptSealed(A, "t", 0, Verdict.FAILED, -1e-9, 1),
+    SlotFilled(A, "t", 0, "e/r", Verdict.PASSED, 1e308),
+    SlotFilled(A, "t", 0, "e/r", Verdict.PASSED, 1.0, -0.5),
+]
+
+
+@pytest.mark.parametrize("event", IMPOSSIBLE, ids=repr)
+def test_M5_a_score_or_a_cost_that_cannot_be_is_damage_and_is_not_written(event: AttemptSealed | SlotFilled) -> None:
+    right = replace(event, score=1.0, **({"cost_usd": 0.5} if isinstance(event, SlotFilled) else {}))
+    line = json.loads(encode(right, AT))
+    assert decode(json.dumps(line).encode()) == (right, AT)
+    line["score"] = event.score
+    if isinstance(event, SlotFilled):
+        line["cost_usd"] = event.cost_usd
+    damaged = json.dumps(line).encode()
+    for read in (decode, read_line):
+        with pytest.raises(JournalDamaged, match=r"a score is from 0 to 1|a cost is at least 0"):
+            read(damaged)
+    with pytest.raises(NotEncodable, match=r"a score is from 0 to 1|a cost is at least 0"):
+        encode(event, AT)
 
 
 TEXTS = {

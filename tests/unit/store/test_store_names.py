@@ -86,6 +86,7 @@ def test_D6_every_name_is_valid_on_every_platform(text: str) -> None:
     assert component_name(text) == name
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(first=ids, second=ids)
 @example("a-12345678", "a")
@@ -242,6 +243,7 @@ def test_D6_names_do_not_depend_on_the_process() -> None:
         assert found.strip() == repr([component_name(text) for text in texts])
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(parts=st.tuples(st.none() | ids, ids, ids), others=st.tuples(st.none() | ids, ids, ids))
 @example((None, "b", "h"), ("none", "b", "h"))

@@ -125,6 +125,7 @@ def test_many_steps_full_of_text_stay_within_the_page(tmp_path: Path) -> None:
     assert len(page.html) < MOST_CHARACTERS
 
 
+@pytest.mark.long
 def test_10000_files_are_counted_and_some_are_listed(tmp_path: Path) -> None:
     layout = make_run(tmp_path, [started(), *good_try(A, "t", START), sealed(A, "t", START + 10)])
     folder = layout.try_dir("t", 0, 1) / "artifacts"

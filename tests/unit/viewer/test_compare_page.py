@@ -55,17 +55,25 @@ def test_it_says_which_tasks_are_better_and_which_worse(app: App) -> None:
     assert "B is worse" not in words
     assert "The identity of one of them is not known" in words, "they have no plan"
     assert page.elements["svg"] >= 1
+    assert "style6+0.000" in words, "every attempt has 0.5 of this sub-score"
+
+
+def test_M2_the_page_of_a_run_has_its_sub_scores(app: App) -> None:
+    page = Content(ask(app, "/run/e/r02").text)
+    assert "sub-scoremeanattempts style0.5006" in " ".join(page.text.split())
 
 
 def test_M4_what_limits_a_comparison_is_said(app: App, tmp_path: Path) -> None:
     """Slots without a score, and another number of attempts: as `proctor compare` says it."""
-    for name, count in (("r02", 1), ("r04", 2)):
+    for name, count, limit in (("r02", 1, 60), ("r04", 2, 90)):
         slots = [PlannedSlot(task, ordinal, "0" * 16) for task in TASKS for ordinal in range(count)]
-        write_plan(tmp_path / f"e/{name}/plan.json", PlanFile({"name": "e"}, slots, {"model": name}, {}, {}))
+        about = {"name": "e", "limits": {"timeout_seconds": limit}}
+        write_plan(tmp_path / f"e/{name}/plan.json", PlanFile(about, slots, {"model": name}, {}, {}))
     words = " ".join(compared(app, "r02", "r04").text.split())
     assert "identities differ in: model." in words
     assert "slots without a score: 0 in A, 6 in B" in words
     assert "not the same number of attempts of a task: 1 in A, 2 in B" in words
+    assert "limits and retries differ, which no identity has: timeout_seconds (60, 90)" in words
     assert "whatever they would score, the difference is from +0.0% to +50.0%" in words
 
 

@@ -13,7 +13,6 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 from journals import Invocation
 
-from proctor.errors import JournalDamaged
 from proctor.model.attempt import Grade, Outcome, TryResult, Usage, Verdict
 from proctor.model.events import (
     EVENT_TYPES,
@@ -49,7 +48,10 @@ def journals(seed: int) -> list[Journal]:
             one = event
             if isinstance(one, TryEnded):
                 used = [Usage(1, 10, cost_usd=rng.choice([0.25, 1.0, None] if seed % 2 else [0.5])) for _ in range(2)]
-                one = replace(one, result=replace(one.result, usage=used[0], grader_usage=used[1]))
+                grade = one.result.grade
+                if grade is not None:
+                    grade = replace(grade, sub_scores=rng.choice([{}, {"a": rng.uniform(-3, 3)}, {"a": 1.0, "b": 0.0}]))
+                one = replace(one, result=replace(one.result, grade=grade, usage=used[0], grader_usage=used[1]))
             found[name].append((one, at))
     return list(found.values())
 
@@ -78,10 +80,10 @@ def test_M4_a_skimmed_run_is_the_folded_one_at_its_end_and_in_the_middle(seed: i
 
 
 def ordinary() -> Journal:
-    result = TryResult(Outcome.GRADED, Grade(True, 1.0), Usage(1, 10, cost_usd=0.5))
+    result = TryResult(Outcome.GRADED, Grade(True, 1.0, {"style": 0.5}), Usage(1, 10, cost_usd=0.5))
     events: list[Event] = [
         RunStarted(1, "i", "r", "e", "0", "h", 1, slots=3, tasks=3),
-        SlotFilled("r00000000000", "z", 0, "e/r0", Verdict.FAILED, 0.25, cost_usd=2.0),
+        SlotFilled("r00000000000", "z", 0, "e/r0", Verdict.FAILED, 0.25, cost_usd=2.0, sub_scores={"style": 0.75}),
     ]
     for attempt, task in (("a00000000000", "x"), ("b00000000000", "y")):
         events += [
@@ -99,6 +101,7 @@ def test_a_torn_end_is_no_event(tmp_path: Path) -> None:
     whole = skimmed(path, "")
     assert whole is not None
     assert (whole.counts.passed, whole.counts.reused, whole.seconds) == (2, 1, 12.0)
+    assert side(whole).sub_scores == {"style": {"z": [0.75], "x": [0.5], "y": [0.5]}}
     with path.open("ab") as file:
         file.write(b'{"type":"PhaseEnded","at":')
     torn = skimmed(path, "")
@@ -142,11 +145,13 @@ def test_a_damaged_run_is_compared_with_what_the_whole_fold_says_of_it(tmp_path:
 
 
 @pytest.mark.parametrize("score", ["5.0", "-0.25", "1e308"])
-def test_M5_a_score_that_cannot_be_is_refused(score: str, tmp_path: Path) -> None:
-    lines = [encode(event, at).replace(b'"score":1.0', f'"score":{score}'.encode()) for event, at in ordinary()]
+def test_M5_a_score_that_cannot_be_is_damage(score: str, tmp_path: Path) -> None:
+    lines = [encode(event, at) for event, at in ordinary()]
+    lines[6] = lines[6].replace(b'"score":1.0', f'"score":{score}'.encode())
     (tmp_path / "journal.jsonl").write_bytes(b"".join(lines))
-    with pytest.raises(JournalDamaged, match="scores are from 0 to 1"):
-        compared(tmp_path)
+    found, wrong = compared(tmp_path)
+    assert found.scores == {"z": [0.25]}, "what was before it"
+    assert "a score is from 0 to 1" in wrong[0]
 
 
 def test_the_first_bytes_of_a_line_tell_the_events_apart_that_are_read() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
-from viewer_runs import START, Told, broken_try, good_try, started
+from viewer_runs import START, Told, broken_try, good_try, sealed, started
 
 from proctor.model.attempt import Phase, Verdict
 from proctor.model.events import AttemptSealed, PhaseStarted, SlotFilled, TryStarted
@@ -19,6 +19,7 @@ from proctor.viewer import journal_lines
 from proctor.viewer.run_read import RunFold
 from proctor.viewer.slot_index import SlotIndex
 
+ATTEMPT = "abcdefghijkl"
 TASKS = ["a", "task", 'quo"te', "\u202e\u0000line\nend", '{"type":"AttemptSealed","attempt":"', "\ud800", "任务"]
 
 
@@ -138,3 +139,14 @@ def test_other_events_about_an_attempt_do_not_make_a_slot(tmp_path: Path) -> Non
     index.follow()
     assert len(index) == 0
     assert index.by_id("abcdefghijkl") is None
+
+
+def test_M5_a_score_that_cannot_be_is_damage(tmp_path: Path) -> None:
+    lines = [
+        encode(event, START) for event, _ in [started(), *good_try(ATTEMPT, "x", START), sealed(ATTEMPT, "x", START)]
+    ]
+    (tmp_path / "journal.jsonl").write_bytes(b"".join(lines).replace(b'"score":1.0,"tries"', b'"score":1.5,"tries"'))
+    index = SlotIndex(tmp_path / "journal.jsonl")
+    index.follow()
+    assert index.damaged
+    assert index.of("x", 0).score is None
