@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -108,6 +109,7 @@ def slot_filled(slot: SlotKey, source: Candidate, results_dir: Path, *, accepted
         score=source.score,
         cost_usd=source.cost_usd,
         accepted=accepted,
+        sub_scores=json.loads(source.sub_scores) if source.sub_scores else {},
     )
 
 
@@ -138,7 +140,9 @@ def look_up(run_plan: RunPlan, record: Record, group: Path, asked: Reusing) -> F
         for ordinal in range(run_plan.schedule.attempts):
             slots[run_plan.shared_identity.slot(own, ordinal)] = (index, ordinal)
     door = door_of(run_plan.experiment, asked)
-    found = record.candidates(slots, scope, enough=_is_plain)
+    budgeted = run_plan.schedule.budget_usd is not None and door.rerun is not Rerun.ALL and not door.sandbox_wanted
+    # What came to nothing was paid for as well, though it cannot matter to what is done with the slot.
+    found = record.candidates(slots, scope, enough=None if budgeted else _is_plain)
     sources: dict[Slot, Candidate] = {}
     decided: dict[Slot, Decided] = {}
     for identity, slot in slots.items():
@@ -158,7 +162,7 @@ def look_up(run_plan: RunPlan, record: Record, group: Path, asked: Reusing) -> F
     fillings = tuple(_filling(slot, one, sources) for slot, one in decided.items() if one.kind in taken)
     schedule = replace(run_plan.schedule, decided=fillings)
     run_plan = replace(run_plan, schedule=schedule, decided=decided)
-    if schedule.budget_usd is not None and door.rerun is not Rerun.ALL and not door.sandbox_wanted:
+    if budgeted:
         run_plan = with_spent_before(run_plan, found.values(), record)
     return run_plan, sources
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -25,6 +25,10 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+EVERYTHING = Interval(-math.inf, math.inf)
+"""No bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +114,42 @@ def mean_of(scores: Iterable[Sequence[float]]) -> Estimate | None:
     """Return the mean of scores in [0, 1], given task by task; None without any score.
 
     Where the scores of each task are all 0 or all 1, and as many as of any other, tasks are tosses of a coin, and the
-    interval is Wilson's for them. Otherwise it is Student's with the error of
-    tasks as clusters: sqrt(C / (C - 1) * sum((sum of the deviations of a task)^2)) / N, for N scores of C tasks (Miller
-    2024, "Adding error bars to evals", with the correction for few clusters).
+    interval is Wilson's for them. Otherwise it is that of `mean_of_numbers`.
     """
     tasks = [tuple(task) for task in scores if task]
+    found = mean_of_numbers(tasks, Interval(0.0, 1.0))
+    kinds = {(min(task), max(task), len(task)) for task in set(tasks)}
+    if (
+        found is not None
+        and all(low == high in (0.0, 1.0) for low, high, _ in kinds)
+        and (len({count for *_, count in kinds}) == 1 or len({low for low, *_ in kinds}) == 1)
+    ):
+        return replace(found, interval=wilson(round(found.mean * found.clusters), found.clusters))
+    return found
+
+
+def mean_of_numbers(numbers: Iterable[Sequence[float]], within: Interval = EVERYTHING) -> Estimate | None:
+    """Return the mean of numbers that lie `within` some bounds, given task by task; None without any number.
+
+    The interval is Student's with the error of tasks as clusters:
+    sqrt(C / (C - 1) * sum((sum of the deviations of a task)^2)) / N, for N numbers of C tasks (Miller 2024, "Adding
+    error bars to evals", with the correction for few clusters). Raises `OverflowError` for numbers too large to add.
+    """
+    tasks = [tuple(task) for task in numbers if task]
     samples = sum(map(len, tasks))
     if not samples:
         return None
     clusters = len(tasks)
     mean = math.fsum(chain.from_iterable(tasks)) / samples
-    alike = Counter(tasks)  # of many tasks most have the scores of another one
-    deviations = math.fsum(times * math.fsum(score - mean for score in task) ** 2 for task, times in alike.items())
+    alike = Counter(tasks)  # of many tasks most have the numbers of another one
+    deviations = math.fsum(times * math.fsum(number - mean for number in task) ** 2 for task, times in alike.items())
     error = math.sqrt(clusters / (clusters - 1) * deviations) / samples if clusters > 1 else None
     interval: Interval | None = None
-    kinds = {(min(task), max(task), len(task)) for task in alike}
-    if all(low == high in (0.0, 1.0) for low, high, _ in kinds) and (
-        len({count for *_, count in kinds}) == 1 or len({low for low, *_ in kinds}) == 1
-    ):
-        interval = wilson(round(mean * clusters), clusters)
-    elif error and error > NEAR:
+    if error and error > NEAR * max(1.0, abs(mean)):
         reach = student_quantile(clusters - 1) * error
-        interval = Interval(max(0.0, mean - reach), min(1.0, mean + reach))
+        interval = Interval(max(within.low, mean - reach), min(within.high, mean + reach))
+    if not all(map(math.isfinite, (mean, error or 0.0, *(interval or ())))):
+        raise OverflowError("numbers too large for a mean with an interval")
     return Estimate(mean, samples, clusters, error, interval)
 
 

@@ -115,7 +115,7 @@ class Usage:
         return self.calls - self.priced_calls if self.cost_usd is None else 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Sum of both; a cost is known only if the cost of each side that says something is."""
+        """Sum of both; a cost is known only if the cost of each side that says something is, and they can be added."""
         if other == NO_USAGE:
             return self
         if self == NO_USAGE:
@@ -123,6 +123,9 @@ class Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
         cost = self.cost_at_least_usd + other.cost_at_least_usd
         calls = self.calls + other.calls
+        priced = calls - self.unpriced_calls - other.unpriced_calls
+        if cost == math.inf:  # endpoints and programs may report any number
+            known, cost, priced = False, 0.0, 0
         return Usage(
             calls=calls,
             input_tokens=self.input_tokens + other.input_tokens,
@@ -132,7 +135,7 @@ class Usage:
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=cost if known else None,
             known_cost_usd=None if known else cost or None,
-            priced_calls=0 if known else calls - self.unpriced_calls - other.unpriced_calls,
+            priced_calls=0 if known else priced,
             price_sources=_together(self.price_sources, other.price_sources),
         )
 

@@ -55,6 +55,7 @@ class SlotFilled:
     """What it cost there; None where that is not known."""
     accepted: bool = False
     """Whether its identity differs and a person looked at it."""
+    sub_scores: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @frozen

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proctor.core.aggregate import Missing
 from proctor.core.compare import Paired, holm, paired
-from proctor.core.statistics import Interval
+from proctor.core.statistics import Estimate, Interval
 from proctor.report.compare_side import Side, side_data, side_of
+from proctor.report.sub_scores import difference_of
 
 TASK_PARTS = frozenset({"task", "grader", "judge"})
 """Parts of the identity without which a task is another one: its content, how it is graded, and who judges."""
@@ -47,6 +48,8 @@ class Versus:
     """Where any lack a score: between what the difference over all these tasks is, whatever they had scored."""
     paired: Paired | None
     """None where there is nothing to compare, or where nothing may be missing and something is."""
+    sub_scores: Mapping[str, Estimate] = field(default_factory=dict[str, Estimate])
+    """How the sub-scores of the tasks that are compared and have them in both differ, by name: second less first."""
     corrected_p_value: float | None = None
     """By Holm's correction for the number of comparisons that were made at once."""
 
@@ -86,6 +89,12 @@ def versus(first: Side, second: Side, *, include_changed: bool = False) -> Versu
         unscored=tuple(task for task in alike if task not in first.scores or task not in second.scores),
         lacking=(lacking[0], lacking[1]),
         possible=_possible(first, second, alike) if any(lacking) else None,
+        sub_scores={
+            name: difference
+            for name, own in first.sub_scores.items()
+            if name in second.sub_scores
+            and (difference := difference_of(own, second.sub_scores[name], alike)) is not None
+        },
         paired=None
         if refused
         else paired({task: first.counted(task) for task in alike}, {task: second.counted(task) for task in alike}),
@@ -152,6 +161,7 @@ def versus_data(one: Versus) -> dict[str, Any]:
         "test": None if found is None else found.test,
         "p_value": None if found is None else found.p_value,
         "corrected_p_value": one.corrected_p_value,
+        "sub_scores": {name: _sub_score(each) for name, each in one.sub_scores.items()},
         "won": [] if found is None else list(found.won),
         "lost": [] if found is None else list(found.lost),
         "ties": one.ties,
@@ -163,6 +173,11 @@ def versus_data(one: Versus) -> dict[str, Any]:
         "possible_low": possible_low,
         "possible_high": possible_high,
     }
+
+
+def _sub_score(difference: Estimate) -> dict[str, Any]:
+    low, high = difference.interval or (None, None)
+    return {"tasks": difference.clusters, "difference": difference.mean, "low": low, "high": high}
 
 
 __all__ = ["Side", "Versus", "all_versus", "side_data", "side_of", "versus", "versus_data"]

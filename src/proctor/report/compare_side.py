@@ -12,6 +12,7 @@ from proctor.core.aggregate import Missing, Rate
 from proctor.core.statistics import Estimate, Interval, mean_of
 from proctor.model.attempt import Verdict
 from proctor.report.metrics import scores_by_task, solved_once
+from proctor.report.sub_scores import ByTask
 from proctor.report.summary import run_headline, run_rate, total_cost
 from proctor.report.view import RunView
 
@@ -41,6 +42,8 @@ class Side:
     cost_usd: float | None
     reused_cost_usd: float | None
     """What reused attempts cost in the runs that made them, which is no part of `cost_usd`."""
+    sub_scores: Mapping[str, ByTask]
+    """By name, those of the scored attempts of each task that has any; with early exit there are none."""
     early_exit: bool
     ended: bool
     missing: Missing | None
@@ -103,6 +106,7 @@ def side_of(
         seconds=view.seconds,
         cost_usd=total_cost(view),
         reused_cost_usd=view.reused_cost_usd,
+        sub_scores={} if view.early_exit else view.samples.sub_scores(),
         early_exit=view.early_exit,
         ended=view.completion is not None,
         missing=view.missing,

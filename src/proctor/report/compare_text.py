@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from proctor.core.aggregate import SAID_OF_MISSING, Missing
 from proctor.core.compare import Paired
+from proctor.core.statistics import Interval
 from proctor.report.columns import table
 from proctor.report.compare import Side, Versus
+from proctor.report.metrics_text import SUB_SCORES_SHOWN, number_text
 from proctor.report.wording import duration, money, plural, printable
 
 TASKS_SHOWN = 20
@@ -88,6 +90,11 @@ def _versus_lines(one: Versus, first: str, second: str) -> Iterator[str]:
         yield from _tasks(f"  {second} wins", one.paired.won)
         yield from _tasks(f"  {second} loses", one.paired.lost)
         yield f"  no difference: {plural(one.ties, 'task')}"
+    for name, difference in list(one.sub_scores.items())[:SUB_SCORES_SHOWN]:
+        by = difference_text(difference.mean, difference.interval)
+        yield f"  sub-score {printable(name)}, {plural(difference.clusters, 'task')}: {by}"
+    if len(one.sub_scores) > SUB_SCORES_SHOWN:
+        yield f"  {plural(len(one.sub_scores) - SUB_SCORES_SHOWN, 'sub-score')} more: see --json"
     yield from _differences(one)
     if one.settings:
         both = (f"{name} ({printable(own)}, {printable(other)})" for name, (own, other) in one.settings.items())
@@ -133,10 +140,18 @@ def _result(one: Versus) -> str:
     found = one.paired
     if found is None:
         return _nothing(one)
-    by = f"{found.difference:+.3f}"
-    if found.interval is not None:
-        by += f" [{found.interval.low:+.3f} to {found.interval.high:+.3f}]"
+    by = difference_text(found.difference, found.interval)
     return f"{plural(found.tasks, 'task')}: {by}{_test(found, one.corrected_p_value)}"
+
+
+def difference_text(difference: float, interval: Interval | None) -> str:
+    """Say a difference, with its interval behind it in brackets where there is one."""
+    ends = "" if interval is None else f" [{_signed(interval.low)} to {_signed(interval.high)}]"
+    return f"{_signed(difference)}{ends}"
+
+
+def _signed(number: float) -> str:
+    return f"{'' if number < 0 else '+'}{number_text(number)}"
 
 
 def _nothing(one: Versus) -> str:

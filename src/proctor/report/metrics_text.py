@@ -93,25 +93,26 @@ def _interval_lines(metrics: Metrics) -> Iterator[str]:
         return
     yield f"passed, with 95% interval: {share_text(passes)} over {_samples(passes)}"
     if score is not None and abs(score.mean - passes.mean) > 1e-9:
-        yield f"mean score: {number_text(score)}"
+        yield f"mean score: {_mean_text(score)}"
 
 
-def number_text(estimate: Estimate) -> str:
+def _mean_text(estimate: Estimate) -> str:
     """Say a mean, with its interval behind it in brackets where there is one."""
     if estimate.interval is None:
-        return _number(estimate.mean)
-    low, high = map(_number, estimate.interval)
-    return f"{_number(estimate.mean)} [{low}{' to ' if low[0] == '-' else EN_DASH}{high}]"
+        return number_text(estimate.mean)
+    low, high = map(number_text, estimate.interval)
+    return f"{number_text(estimate.mean)} [{low}{' to ' if low[0] == '-' else EN_DASH}{high}]"
 
 
-def _number(number: float) -> str:
+def number_text(number: float) -> str:
+    """Say a number of any size."""
     return f"{number:.3f}" if abs(number) < 1e6 else f"{number:.4g}"
 
 
 def _sub_score_lines(metrics: Metrics) -> Iterator[str]:
     shown = list(metrics.sub_scores.items())[:SUB_SCORES_SHOWN]
     for name, one in shown:
-        said = "too large to add up" if one is None else f"{number_text(one)} over {_samples(one)}"
+        said = "too large to add up" if one is None else f"{_mean_text(one)} over {_samples(one)}"
         yield f"sub-score {printable(name)}: {said}"
     more = len(metrics.sub_scores) - len(shown)
     if more:

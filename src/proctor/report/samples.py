@@ -53,23 +53,26 @@ class Samples:
         sub_scores: Mapping[str, float] | None = None,
     ) -> None:
         """Take an attempt that was made here, with what all its tries used, and the sub-scores beside its score."""
-        if sub_scores and score is not None:
-            if self._sub_scores is None:
-                self._sub_scores = SubScores()
-            self._sub_scores.add(len(self._tasks), sub_scores)
-        self._add(task, verdict, score, reused=False)
+        self._add(task, verdict, score, sub_scores, reused=False)
         if usage is None:
             self._spend(seconds, None, None)
         else:
             self._spend(seconds, tokens_of(usage), usage.cost_usd if usage.calls else 0.0)
 
-    def add_reused(self, task: str, verdict: Verdict, score: float | None, cost_usd: float | None) -> None:
+    def add_reused(
+        self,
+        task: str,
+        verdict: Verdict,
+        score: float | None,
+        cost_usd: float | None,
+        sub_scores: Mapping[str, float] | None = None,
+    ) -> None:
         """Take an attempt of another run that fills a slot."""
-        self._add(task, verdict, score, reused=True)
+        self._add(task, verdict, score, sub_scores, reused=True)
         self._spend(None, None, cost_usd)
 
     def sub_scores(self) -> dict[str, ByTask]:
-        """Return the sub-scores of the scored attempts that were made here, by name and task."""
+        """Return the sub-scores of the scored attempts, by name and task."""
         return {} if self._sub_scores is None else self._sub_scores.by_task(self._tasks)
 
     @property
@@ -77,7 +80,13 @@ class Samples:
         """How many more names sub-scores have (`SubScores.left_out`)."""
         return 0 if self._sub_scores is None else self._sub_scores.left_out
 
-    def _add(self, task: str, verdict: Verdict, score: float | None, *, reused: bool) -> None:
+    def _add(
+        self, task: str, verdict: Verdict, score: float | None, sub_scores: Mapping[str, float] | None, *, reused: bool
+    ) -> None:
+        if sub_scores and score is not None:
+            if self._sub_scores is None:
+                self._sub_scores = SubScores()
+            self._sub_scores.add(len(self._tasks), sub_scores)
         self._tasks.append(task)
         self._verdicts.append(verdict)
         self._reused.append(reused)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from proctor.report.metrics_text import number_text
 from proctor.report.plot import Point, Words, point_of, score_against_cost
 from proctor.report.summary_style import POLICY, STYLE
 from proctor.report.wording import duration, money, plural, printable
@@ -68,6 +69,10 @@ def _sections(data: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]
     if any(point.cost_usd != 0 for point in points):  # else there is nothing to weigh against
         what = f"score with 95% interval against cost, of {plural(len(points), 'run')} of the invocation"
         yield f"<h2>Score against cost</h2>\n{score_against_cost(points, Words(what))}"
+    left_out = f"; {metrics['sub_scores_left_out']:,} more names are left out" if metrics["sub_scores_left_out"] else ""
+    rows = [_sub_score(*each) for each in metrics["sub_scores"].items()]
+    what = f"means over the attempts that have them{left_out}"
+    yield from _section("Sub-scores", ("sub-score", "mean", "95% interval", "over"), rows, what)
     tags = list(metrics["by_tag"].items())
     more = f"; {len(tags) - TAGS_SHOWN:,} more are in summary.json" if len(tags) > TAGS_SHOWN else ""
     rows = [_tag(*each) for each in tags[:TAGS_SHOWN]]
@@ -157,8 +162,18 @@ def _scores(data: Mapping[str, Any]) -> list[Row]:
 def _score(name: str, estimate: Mapping[str, Any] | None, left: str) -> Row:
     if estimate is None:
         return (name, NONE, NONE, f"nothing scored{left}")
-    over = f"{plural(estimate['samples'], 'sample')} of {plural(estimate['tasks'], 'task')}{left}"
-    return (name, _percent(estimate["mean"]), _interval(estimate), over)
+    return (name, _percent(estimate["mean"]), _interval(estimate), f"{_over(estimate)}{left}")
+
+
+def _sub_score(name: str, one: Mapping[str, Any] | None) -> Row:
+    if one is None:
+        return (name, NONE, NONE, "too large to add up")
+    ends = NONE if one["low"] is None else f"{number_text(one['low'])} to {number_text(one['high'])}"
+    return (name, number_text(one["mean"]), ends, _over(one))
+
+
+def _over(estimate: Mapping[str, Any]) -> str:
+    return f"{plural(estimate['samples'], 'sample')} of {plural(estimate['tasks'], 'task')}"
 
 
 def _tag(name: str, one: Mapping[str, Any]) -> Row:

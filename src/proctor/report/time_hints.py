@@ -55,6 +55,9 @@ _HINTS: Mapping[str, str] = {
 BUSY = 0.9
 """From such a share of its CPUs on a machine has no room for more at a time."""
 
+LOCAL = "local/"
+"""How the ids of models begin that run on this machine, on one core of it."""
+
 _MORE_AT_A_TIME = (Gate.CONCURRENCY, Gate.EXPERIMENT, Gate.PROVIDER)
 
 
@@ -66,6 +69,8 @@ def hint_of(part: str, cpu: float | None = None) -> str | None:
     if not part.startswith(WAITING):
         return _HINTS.get(part)
     gate = gate_of(part.removeprefix(WAITING))
+    if gate is Gate.MODEL and part.removeprefix(f"{WAITING}{gate} ").startswith(LOCAL):
+        return "a local model answers one call after another, on one core: use a smaller one, or an endpoint"
     if gate in _MORE_AT_A_TIME and cpu is not None and cpu >= BUSY:
         return (
             f"the CPUs of this machine were {cpu:.0%} in use, so more at a time would not be quicker: "

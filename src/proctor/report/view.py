@@ -204,7 +204,7 @@ class RunView(Tallies):
 
     def _fill(self, event: SlotFilled, at: float) -> None:
         self.reused[event.verdict] += 1
-        self.samples.add_reused(event.task, event.verdict, event.score, event.cost_usd)
+        self.samples.add_reused(event.task, event.verdict, event.score, event.cost_usd, event.sub_scores)
         self.final += 1
         known = self.reused_known_usd + (event.cost_usd or 0.0)
         if event.cost_usd is None or known == math.inf:

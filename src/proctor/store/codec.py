@@ -6,8 +6,8 @@ A line is one JSON object in UTF-8, without spaces, ended by a newline:
 
 `type` is the name of the event, `at` its moment in UTC to the microsecond, and the rest are its fields, named as in
 `proctor.model`. What equals its default is left out: None, an empty list or object, usage of no calls. The defaults
-are therefore part of the format. Non-finite numbers are never written. Half of a surrogate pair in a text is written as
-the six characters `\udXXX` and stays so.
+are therefore part of the format. Non-finite numbers are never written, nor scores outside of 0 to 1. Half of a
+surrogate pair in a text is written as the six characters `\udXXX` and stays so.
 
 `RunStarted.format` is the version of the journal; a newer one, or an event that is not known here, is `NewerFormat`.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from proctor.errors import JournalDamaged, StoreError
-from proctor.model.events import EVENT_TYPES, Event, RunStarted
+from proctor.model.events import EVENT_TYPES, AttemptSealed, Event, RunStarted, SlotFilled
 from proctor.store.plain import NotEncodable, plain_json
 from proctor.store.shapes import EMPTY_USAGE, Shape, event_union, shape_of
 
@@ -55,8 +55,18 @@ def encode(event: Event, at: float) -> bytes:
         line = _encode(event, shape, moment)
     except (msgspec.ValidationError, TypeError, UnicodeEncodeError):
         return _encode_slowly(event, shape, moment)
+    if isinstance(event, AttemptSealed | SlotFilled) and (wrong := impossible_in(event)):
+        raise NotEncodable(f"cannot be written to the journal: {type(event).__name__}: {wrong}")
     # None is left out, so a null is a number that is not finite, or the word in a text.
     return line if b"null" not in line else _encode_slowly(event, shape, moment)
+
+
+def impossible_in(event: Any) -> str | None:
+    """Return what no attempt has, of the score and the cost of an `AttemptSealed` or a `SlotFilled` (spec 09 M5)."""
+    if event.score is not None and not 0 <= event.score <= 1:
+        return f"a score is from 0 to 1, not {event.score:g}"
+    cost: float | None = getattr(event, "cost_usd", None)
+    return f"a cost is at least 0, not {cost:g}" if cost is not None and cost < 0 else None
 
 
 def _encode(event: object, shape: Shape, moment: str) -> bytes:
@@ -90,6 +100,8 @@ def decode(line: bytes) -> tuple[Event, float]:
         _SHAPES[kind].fill_usage(struct)
         event = msgspec.convert(struct, kind, from_attributes=True)
         at = seconds_of(struct.at)
+        if isinstance(event, AttemptSealed | SlotFilled) and (wrong := impossible_in(event)):
+            raise ValueError(wrong)
     except (ValueError, RecursionError) as error:  # every error of msgspec is a ValueError
         raise _explained(line, error) from error
     if isinstance(event, RunStarted) and event.format > FORMAT_VERSION:
@@ -158,6 +170,6 @@ def plain_part(value: object, name: str = "value") -> Any:
 
 
 __all__ = [
-    "EMPTY_USAGE", "FORMAT_VERSION", "NewerFormat", "NotEncodable", "decode", "encode", "plain_part", "seconds_of",
-    "stamp",
+    "EMPTY_USAGE", "FORMAT_VERSION", "NewerFormat", "NotEncodable", "decode", "encode", "impossible_in", "plain_part",
+    "seconds_of", "stamp",
 ]  # fmt: skip

@@ -39,6 +39,7 @@ class Candidate(NamedTuple):
     or still goes on. `agent_seconds` and `execution_seconds` are those of the work that counts; a phase or try that its
     limit ended counts as exactly that limit. `checkpoint` is there for an attempt that was saved and has no grade.
     Moments are texts in UTC. `cost_usd` is of all its tries here, None where a part of it is not known.
+    `sub_scores` is the JSON object of them, None where there are none.
     """
 
     attempt_id: str
@@ -58,6 +59,7 @@ class Candidate(NamedTuple):
     issues: tuple[CandidateIssue, ...]
     checkpoint: Checkpoint | None
     cost_usd: float | None = None
+    sub_scores: str | None = None
 
     @property
     def sealed(self) -> bool:

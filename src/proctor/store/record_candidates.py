@@ -20,7 +20,7 @@ _COLUMNS = [
     for name in (
         "identity", "run_key", "attempt_id", "task", "ordinal", "verdict", "score", "tries", "agent_seconds",
         "execution_seconds", "started_at", "ended_at", "issues", "checkpoint_try",
-        "cost_usd",
+        "cost_usd", "sub_scores",
     )
 ]  # fmt: skip
 _LOOKED_AT = 30
@@ -184,7 +184,7 @@ class _Search:
             self._rows[run_key, attempt] = row
         return Candidate(
             attempt, run_key, run.run_id, run.directory, task, ordinal, identity, verdict, score, tries, agent,
-            execution, started, ended, (), None, more[2],
+            execution, started, ended, (), None, more[2], more[3],
         )  # fmt: skip
 
     def _completed(

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from proctor.model.attempt import Outcome
-from proctor.model.events import EVENT_TYPES, RunStarted, TryEnded, WorkCheckpointed
-from proctor.store.codec import FORMAT_VERSION, decode, seconds_of
+from proctor.model.events import EVENT_TYPES, AttemptSealed, RunStarted, SlotFilled, TryEnded, WorkCheckpointed
+from proctor.store.codec import FORMAT_VERSION, decode, impossible_in, seconds_of
 from proctor.store.shapes import event_union, shape_of
 
 _STRUCTS: dict[type, type] = {shape_of(event).struct: event for event in EVENT_TYPES}
@@ -70,8 +70,14 @@ def _start_is_right(event: Any) -> bool:
     return event.format <= FORMAT_VERSION
 
 
+def _end_is_right(event: Any) -> bool:
+    return impossible_in(event) is None
+
+
 _CHECKS: dict[type, Callable[[Any], bool]] = {
     TryEnded: _try_is_right,
     WorkCheckpointed: _checkpoint_is_right,
     RunStarted: _start_is_right,
+    AttemptSealed: _end_is_right,
+    SlotFilled: _end_is_right,
 }

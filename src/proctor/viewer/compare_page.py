@@ -15,7 +15,6 @@ from proctor.viewer.page import Asked, NotFound, Page
 from proctor.viewer.results import Results
 from proctor.viewer.runs_page import drawn
 from proctor.viewer.scatter import scatter
-from proctor.viewer.sides import side_of_run
 
 MOST_RUNS = 12
 TASKS_LISTED = 200
@@ -50,13 +49,15 @@ def compare_page(results: Results, asked: Asked) -> Page:
         raise NotFound(asked.say("a comparison takes two runs or more: choose them in the list of runs"))
     if len(runs) > MOST_RUNS:
         raise NotFound(asked.say("so many runs are not compared on a page: `proctor compare` does it"))
-    sides = [results.read(run, side_of_run) for run in runs]
+    read = [results.compared(run) for run in runs]
+    sides = [side for side, _ in read]
     names = list(letters_of(len(runs)))
     named = dict(zip(map(id, sides), names, strict=True))
     found = all_versus(sides)
     values = {
         "sides": list(zip(names, runs, map(side_data, sides), strict=True)),
         "pairs": [_pair(one, named[id(one.first)], named[id(one.second)], asked) for one in found],
+        "damaged": [name for name, (side, wrong) in zip(names, read, strict=True) if len(wrong) > (side.parts is None)],
         "plot": _plot(sides, names, runs, asked),
     }
     return Page("compare.html", asked.say("comparison"), values, live=not all(side.ended for side in sides))
@@ -94,6 +95,9 @@ def _pair(one: Versus, first: str, second: str, asked: Asked) -> Pair:
 
 def _notes(one: Versus, first: str, second: str, asked: Asked) -> Iterator[str]:
     """Yield what a reader of the difference has to know."""
+    if one.settings:
+        both = (f"{name} ({own}, {other})" for name, (own, other) in one.settings.items())
+        yield f"{asked.say('limits and retries differ, which no identity has')}: {', '.join(both)}"
     if any(one.lacking):
         here, there = one.lacking
         yield asked.say(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from proctor.errors import StoreError
+from proctor.report.compare import Side
 from proctor.report.summary import summary_data
 from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile
@@ -19,6 +20,7 @@ from proctor.viewer.kept import Kept, status_of, unreadable
 from proctor.viewer.page import NotFound
 from proctor.viewer.run_list import RunEntry, RunList, read_object
 from proctor.viewer.run_read import RunFold, RunRead, plan_of
+from proctor.viewer.run_skim import compared
 from proctor.viewer.slot_index import SlotIndex
 
 JOURNAL = "journal.jsonl"
@@ -42,6 +44,7 @@ class Results:
         self._only = tuple(path.resolve() for path in only)
         self._list = RunList()
         self._folds: Kept[_Fold] = Kept()
+        self._sides: Kept[_Compared] = Kept()
         self._slots: Kept[RunSlots] = Kept()
         self._attempts: Kept[AttemptLines] = Kept()
 
@@ -80,9 +83,7 @@ class Results:
 
         What it makes is its own: a live run is read on by the next that asks. Raises `NotFound`, `StoreError`.
         """
-        layout = self.layout(run)
-        if status_of(layout.journal).st_size > COMPARED_BYTES:
-            raise StoreError(f"the journal of `{run}` is too large for a page", hint="`proctor show` reads it")
+        layout = self._layout_to_read(run)
         try:
             made = self._folds.get(layout, lambda: _Fold(layout)).now(use)
         except ArithmeticError as error:
@@ -91,6 +92,19 @@ class Results:
             ) from error
         self._folds.forget(SLOTS_KEPT)
         return made
+
+    def compared(self, run: str) -> tuple[Side, Sequence[str]]:
+        """Return a run as a side of a comparison, and what is wrong with it. Raises `NotFound`, `StoreError`."""
+        layout = self._layout_to_read(run)
+        found = self._sides.get(layout, lambda: _Compared(layout)).now()
+        self._sides.forget(SLOTS_KEPT)
+        return found
+
+    def _layout_to_read(self, run: str) -> RunLayout:
+        layout = self.layout(run)
+        if status_of(layout.journal).st_size > COMPARED_BYTES:
+            raise StoreError(f"the journal of `{run}` is too large for a page", hint="`proctor show` reads it")
+        return layout
 
     def slots(self, run: str) -> RunSlots:
         """Return the slots of a run, brought up to now. Raises `NotFound`, `StoreError`."""
@@ -177,6 +191,26 @@ class RunSlots:
                 for slot in self.index:
                     places.setdefault(slot.task, []).append(slot.ordinal)
                 self.places = places  # never changed in place: somebody may be reading it
+
+
+class _Compared:
+    """A run as a side of a comparison, made again when its journal has grown."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self._layout = layout
+        self._made: tuple[Side, Sequence[str]] | None = None
+        self._lock = threading.Lock()
+        self.offset = 0
+
+    def __len__(self) -> int:
+        return 0 if self._made is None else len(self._made[0].tasks) * self._made[0].attempts
+
+    def now(self) -> tuple[Side, Sequence[str]]:
+        with self._lock:
+            size = status_of(self._layout.journal).st_size
+            if self._made is None or size != self.offset:
+                self._made, self.offset = compared(self._layout.directory), size
+            return self._made
 
 
 class _Fold:

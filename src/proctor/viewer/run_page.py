@@ -80,6 +80,7 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
         "at_k": objects_in(metrics, "pass_at_k")[:CODES_SHOWN],
         "by_tag": dict(islice(by_tag.items(), TAGS_SHOWN)),
         "more_tags": max(0, len(by_tag) - TAGS_SHOWN),
+        "sub_scores": dict(islice(object_in(metrics, "sub_scores").items(), TAGS_SHOWN)),
         "issues": objects_in(summary, "issues")[:CODES_SHOWN],
         "counts": [(state, counted[state]) for state in STATES if counted[state]],
         "slots": sum(counted.values()),

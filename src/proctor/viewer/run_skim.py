@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from proctor.core.aggregate import Missing
-from proctor.errors import JournalDamaged, StoreError
+from proctor.errors import StoreError
 from proctor.model.attempt import Usage, Verdict
 from proctor.model.events import EVENT_TYPES, AttemptSealed, RunStarted, SlotFilled, TryEnded, TryStarted
 from proctor.report.compare import Side
+from proctor.report.in_flight import InFlight
 from proctor.report.view import RunView
 from proctor.store.codec import decode
 from proctor.viewer.run_read import layout_of, name_of, plan_of, read_run
@@ -39,10 +41,15 @@ _BEGUN, _ENDED, _SEALED, _FILLED = (_kind(one.__name__) for one in (TryStarted, 
 
 class _Used(msgspec.Struct, frozen=True, gc=False):
     calls: int = 0
-    cost_usd: float | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+
+class _Grade(msgspec.Struct, frozen=True, gc=False):
+    sub_scores: dict[str, float] = msgspec.field(default_factory=dict[str, float])
 
 
 class _Result(msgspec.Struct, gc=False):
+    grade: _Grade | None = None
     usage: _Used = _Used()
     grader_usage: _Used = _Used()
 
@@ -59,11 +66,12 @@ class _Final(msgspec.Struct, gc=False):
     task: str
     ordinal: int
     verdict: Verdict
-    score: float | None = None
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     tries: int = 0
     run: str = ""
-    cost_usd: float | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
     accepted: bool = False
+    sub_scores: dict[str, float] = msgspec.field(default_factory=dict[str, float])
 
 
 _DECODE_BEGUN = msgspec.json.Decoder(TryStarted)
@@ -83,6 +91,8 @@ class _Skim:
     begun: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """The lines of the last tries of attempts that have not ended."""
     ended: set[str] = field(default_factory=set[str])
+    sub_scores: dict[str, dict[str, float]] = field(default_factory=dict[str, "dict[str, float]"])
+    """Those of the last grades of attempts that have not ended."""
 
     def take(self, line: bytes) -> None:
         kind = line[:_KIND]
@@ -96,7 +106,15 @@ class _Skim:
         elif kind == _FILLED:
             one = _DECODE_FINAL.decode(line)
             event = SlotFilled(
-                one.attempt, one.task, one.ordinal, one.run, one.verdict, one.score, one.cost_usd, one.accepted
+                one.attempt,
+                one.task,
+                one.ordinal,
+                one.run,
+                one.verdict,
+                one.score,
+                one.cost_usd,
+                one.accepted,
+                one.sub_scores,
             )
             self.view.add(event, self._now)
         else:
@@ -121,6 +139,10 @@ class _Skim:
     def _end(self, one: _Ended) -> None:
         if one.attempt not in self.begun:
             raise _Unusual("the start of an attempt is missing")
+        if one.result.grade is not None and one.result.grade.sub_scores:
+            self.sub_scores[one.attempt] = one.result.grade.sub_scores
+        else:
+            self.sub_scores.pop(one.attempt, None)
         for used in (one.result.usage, one.result.grader_usage):
             if used.calls:
                 self.calls += used.calls
@@ -131,6 +153,8 @@ class _Skim:
         if one.attempt in self.ended or (self.begun.pop(one.attempt, None) is None and one.tries):
             raise _Unusual("an attempt ends that was not begun, or twice")
         self.ended.add(one.attempt)
+        if own := self.sub_scores.pop(one.attempt, None):
+            self.view.in_flight[one.attempt] = InFlight(one.task, one.ordinal, one.tries, self._now, sub_scores=own)
         event = AttemptSealed(one.attempt, one.task, one.ordinal, one.verdict, one.score, one.tries)
         self.view.add(event, self._now)
 
@@ -168,8 +192,7 @@ def skimmed(journal: Path, name: str) -> RunView | None:
 def compared(run_dir: Path, missing: Missing | None = None) -> tuple[Side, list[str]]:
     """Return a run as a side of a comparison, whose slots without a score do what `missing` says, and what is wrong.
 
-    Raises `UsageError` where a directory is not that of a run, `StoreError` where it cannot be read or has impossible
-    scores.
+    Raises `UsageError` where a directory is not that of a run, `StoreError` where it cannot be read.
     """
     layout = layout_of(run_dir)
     plan, problem = plan_of(layout)
@@ -179,12 +202,6 @@ def compared(run_dir: Path, missing: Missing | None = None) -> tuple[Side, list[
         read = read_run(run_dir)
         view, plan, problem = read.view, read.plan, read.plan_problem
         wrong += [read.trouble.message] if read.trouble is not None else []
-    for one in view.samples:
-        if one.score is not None and not 0 <= one.score <= 1:
-            raise JournalDamaged(
-                f"journal `{layout.journal}` has a score of {one.score:g} for `{one.task}`: scores are from 0 to 1",
-                hint="it was damaged, or made up",
-            )
     view.missing = missing
     wrong += [f"{problem}; what differs in the identities cannot be said"] if problem is not None else []
     return side_of_plan(view, layout, plan), wrong

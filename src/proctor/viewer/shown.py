@@ -54,6 +54,16 @@ def share(value: Any) -> str:
     return "-" if (found := known(value)) is None else f"{100 * found:.1f}%"
 
 
+def decimal(value: Any) -> str:
+    """Return a number that may be any, or a dash."""
+    return "-" if (found := known(value)) is None else f"{found:,.3f}"
+
+
+def signed(value: Any) -> str:
+    """Return a difference with its sign, or a dash."""
+    return "-" if (found := known(value)) is None else f"{found:+,.3f}"
+
+
 def dollars(value: Any) -> str:
     """Return an amount; what is unknown is said to be."""
     return money(known(value))
@@ -88,5 +98,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "seconds": seconds,
     "share": share,
     "number": number,
+    "signed": signed,
+    "decimal": decimal,
     "moment": moment,
 }

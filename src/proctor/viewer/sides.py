@@ -11,16 +11,10 @@ from proctor.report.compare import Side, side_of
 from proctor.report.view import RunView
 from proctor.store.layout import RunLayout
 from proctor.store.plan_file import PlanFile
-from proctor.viewer.run_read import RunRead
-
-
-def side_of_run(read: RunRead) -> Side:
-    """Return a run as a side of a comparison; without its plan its identity is unknown, and so are tasks not begun."""
-    return side_of_plan(read.view, read.layout, read.plan)
 
 
 def side_of_plan(view: RunView, layout: RunLayout, plan: PlanFile | None) -> Side:
-    """Return what is known of a run as a side of a comparison."""
+    """Return a run as a side of a comparison; without its plan its identity is unknown, and so are tasks not begun."""
     return side_of(
         view,
         run=layout.run_id,

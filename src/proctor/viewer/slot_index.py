@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -40,7 +41,7 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
     ordinal: int
     attempt: str | None = None
     verdict: Verdict | None = None
-    score: float | None = None
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     tries: int = 0
     source: str | None = msgspec.field(default=None, name="run")
     """The run that a reused attempt is of."""

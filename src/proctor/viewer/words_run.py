@@ -22,6 +22,15 @@ CHINESE: Mapping[str, str] = {
     "slots without a score: {here} in {first}, {there} in {second}": (
         "没有得分的槽位：{first} 中 {here} 个，{second} 中 {there} 个"
     ),
+    "limits and retries differ, which no identity has": "限制与重试设置不同，而任何标识都不含这些",
+    "mean": "均值",
+    "means with 95% intervals, of the attempts that have them": "均值及其 95% 区间，仅含有该子得分的尝试",
+    "difference": "差异",
+    "tasks": "任务数",
+    "sub-score": "子得分",
+    "sub-scores": "子得分",
+    "the differences of sub-scores, paired by task": "子得分的差异，按任务配对",
+    "the journal of {run} has damaged lines: what is missing is lost": "{run} 的日志有损坏的行：缺失的内容无法恢复",
     "whatever they would score, the difference is from {low} to {high}": (
         "无论它们得分多少，差异都在 {low} 至 {high} 之间"
     ),
@@ -29,7 +38,6 @@ CHINESE: Mapping[str, str] = {
         "提前结束时，任务只计是否至少解决一次：这不是对单次尝试的估计"
     ),
     "The identities are the same.": "身份相同。",
-    "The identities are not known.": "身份未知。",
     "a comparison takes two runs or more: choose them in the list of runs": (
         "比较至少需要两次运行：请在运行列表中选择"
     ),
