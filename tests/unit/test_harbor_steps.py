@@ -212,6 +212,9 @@ class Clocked:
         self.waiting = False
         self._seconds = 0.0
 
+    def sign_of_life(self) -> None:
+        pass
+
     @property
     def executed_seconds(self) -> float:
         self._seconds += 0.0 if self.waiting else 0.01
@@ -364,9 +367,9 @@ def test_steps_are_new_sessions_or_turns_of_one_and_see_nothing_of_the_tests(
         (6, *one_turn[1][1:]),
     ]
     assert steps == (one_turn if resume else two)
-    sums = collected.trajectory["final_metrics"]
-    assert sums["total_cost_usd"] == (0.5 if resume else 1.0)
-    assert collected.trajectory["session_id"] == "session 1"
+    whole: Any = collected.trajectory
+    assert whole["final_metrics"]["total_cost_usd"] == (0.5 if resume else 1.0)
+    assert whole["session_id"] == "session 1"
     assert [one["name"] for one in json.loads(collected.files[RECORD_NAME])["steps"]] == ["a"]
     own = {"log": b"2"} if resume else {"steps/a/log": b"1", "steps/b/log": b"1"}
     assert {name: content for name, content in collected.files.items() if name.endswith("log")} == own

@@ -11,6 +11,7 @@ from proctor.benchmarks._harbor_environment import LOGS
 from proctor.benchmarks._harbor_toml import Healthcheck
 from proctor.errors import Fault
 from proctor.plugins.api import AttemptContext, Sandbox
+from proctor.plugins.turn_limits import time_factor_of
 
 BASH_OR_SH = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 """Runs a command in the shell that authors of tasks count on, where it is there."""
@@ -50,10 +51,11 @@ async def require_health(ctx: AttemptContext, check: Healthcheck, user: str | No
     """Run a health check until it succeeds, as Docker does; raises `Fault` (task.setup_failed) where it never does."""
     passed_seconds = 0.0
     failures = 0
+    factor = time_factor_of(ctx)
     while True:
-        lenient = passed_seconds < check.start_period_sec
+        lenient = passed_seconds < check.start_period_sec * factor
         command = ["sh", "-c", BASH_OR_SH, "sh", check.command]
-        result = await ctx.sandbox.exec(command, timeout_seconds=check.timeout_sec, user=user)
+        result = await ctx.sandbox.exec(command, timeout_seconds=check.timeout_sec * factor, user=user)
         if result.ok:
             return
         failures += not lenient

@@ -16,9 +16,10 @@ from proctor.errors import Fault, boundary
 from proctor.model.attempt import InvalidGrade, Phase
 from proctor.model.codes import Severity, code_row
 from proctor.plugins.api import MEBIBYTE, AttemptContext, Collected, Message, Session, StartSession, Turn
-from proctor.plugins.hidden_tests import empty
+from proctor.plugins.atif_joined import is_joinable, joined
+from proctor.plugins.hidden_tests import ROOT_NAMES, empty
 from proctor.plugins.steps import RECORD_NAME, StepReward, StepsOptions, graded_step, record_of
-from proctor.plugins.turn_limits import Timed, TurnTooLongError, in_time
+from proctor.plugins.turn_limits import Timed, TurnTooLongError, between_turns, in_time
 
 SETUP_SECONDS = 600.0
 """How long the setup script of a step may take."""
@@ -63,7 +64,7 @@ class StepsSession:
         self._session: Session | None = None
         self._done: list[StepReward] = []
         self._at = steps[0].name
-        self._trajectory: Any = None
+        self._trajectories: list[tuple[str, Any]] = []
         self._files: dict[str, bytes] = {}
 
     async def begin(self) -> None:
@@ -76,11 +77,12 @@ class StepsSession:
         answer: str | None = None
         for number, step in enumerate(self._steps):
             if number:
-                self._done.append(earned := await self._graded(number - 1))
+                with between_turns(cast("Timed", self._ctx)):
+                    self._done.append(earned := await self._graded(number - 1))
                 if not earned.enough:
                     self._ctx.progress(f"step `{earned.name}` earned too little: the task is over")
                     break
-                with boundary(Phase.SETUP):
+                with boundary(Phase.SETUP), between_turns(cast("Timed", self._ctx)):
                     await self._prepare(number)
                 await self._next_session(step.name)
             answer = await self._turn(number)
@@ -91,10 +93,10 @@ class StepsSession:
         """Put the files of a step into the work directory, run its setup, and see whether all is well."""
         step, sandbox = self._steps[number], self._ctx.sandbox
         self._ctx.progress(f"step {number + 1} of {len(self._steps)}: {step.name}")
-        user = self._options.steps[number].user
         if number:  # what the tests of the step before left is not for the agent to see
             logs = (f"{LOGS}/verifier",) if self._resume else (f"{LOGS}/verifier", f"{LOGS}/agent")
-            await empty(sandbox, logs, user)
+            users = {one.user for one in self._options.steps}
+            await empty(sandbox, logs, None if users == {None} else ROOT_NAMES[0])  # the tests may be several users'
         if step.workdir is not None:
             await sandbox.upload(Path(step.workdir), sandbox.workdir)
         if step.has_setup:
@@ -169,21 +171,21 @@ class StepsSession:
             self._files |= {f"{place}{inside}": content for inside, content in found.items()}
 
     def _note(self, found: Collected) -> None:
-        """Keep what a session left: the first trajectory is that of the attempt, the rest are files of the step."""
-        first = self._resume or self._at == self._steps[0].name
+        """Keep what a session left: its files are those of its step."""
         place = "" if self._resume else f"steps/{self._at}/"
-        if first:
-            self._trajectory = found.trajectory
-        elif found.trajectory is not None:
+        if found.trajectory is not None and (self._resume or is_joinable(found.trajectory)):
+            self._trajectories.append((self._at, found.trajectory))
+        elif found.trajectory is not None:  # no document with steps: it is kept as it is
             content = json.dumps(found.trajectory, indent=1).encode("utf-8", "replace")
             self._files[f"{place}trajectory.json"] = content
         self._files |= {f"{place}{name}": content for name, content in found.files.items()}
 
     async def collect(self) -> Collected:
-        """Return the trajectory of the first session, the files of all, and what the steps earned."""
+        """Return one trajectory and the files of all sessions, and what the steps earned."""
         if self._session is not None:
             self._note(await self._session.collect())
-        return Collected(self._trajectory, {**self._files, RECORD_NAME: record_of(self._done)})
+        whole = self._trajectories[0][1] if self._resume and self._trajectories else joined(self._trajectories)
+        return Collected(whole, {**self._files, RECORD_NAME: record_of(self._done)})
 
     async def close(self) -> None:
         """Close the last session; those before are closed."""

@@ -32,7 +32,8 @@ def with_spent_before(run_plan: RunPlan, saved: Iterable[Sequence[Candidate]], r
         known = known_costs_of(connection, unpriced)
     costs = [(one, known.get((one.run_key, one.attempt_id), 0.0) if one.cost_usd is None else one.cost_usd)
              for one in counted]  # fmt: skip
-    telling = [usd for one, usd in costs if usd or one.verdict in _SCORED]
+    # One whose cost nobody knows says nothing of what the next one costs; one that was free does.
+    telling = [usd for one, usd in costs if usd or (one.cost_usd is not None and one.verdict in _SCORED)]
     schedule = replace(
         run_plan.schedule,
         spent_before_usd=sum(usd for _, usd in costs),

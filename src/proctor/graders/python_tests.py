@@ -20,6 +20,7 @@ from proctor.errors import Fault
 from proctor.graders._python_tests_runner import LENGTH_DIGITS, WORD_BYTES
 from proctor.model.attempt import Check, Grade
 from proctor.plugins.api import MEBIBYTE, ExecLimits, ExecResult, GradeContext
+from proctor.plugins.turn_limits import time_factor_of
 
 RUNNER = ("_answer_code", "_assertions", "_python_tests_runner")
 """The modules that run in the sandbox, each after those that it imports."""
@@ -90,7 +91,7 @@ class PythonTests:
         result = await ctx.sandbox.exec(
             ["python3", "-I", "-c", _runner()],
             stdin=f"{len(request):0{LENGTH_DIGITS}}{request}{word}".encode("ascii"),
-            timeout_seconds=options.timeout_seconds,
+            timeout_seconds=options.timeout_seconds * time_factor_of(ctx),
             limits=ExecLimits(
                 memory_bytes=options.memory_bytes,
                 processes=options.processes,
@@ -112,15 +113,15 @@ class PythonTests:
         end = told[-1]
         if result.ok and end["state"] == "failed":
             return _failed(*(_text(end, name) for name in ("label", "expected", "actual", "source")))
-        code, message = self._limit_broken(result, end)
+        code, message = self._limit_broken(result, end, self._options.timeout_seconds * time_factor_of(ctx))
         ctx.issue(code, message)
         return _failed("the tests reach their end", actual=message)
 
-    def _limit_broken(self, result: ExecResult, end: dict[str, Any]) -> tuple[str, str]:
+    def _limit_broken(self, result: ExecResult, end: dict[str, Any], limit_seconds: float) -> tuple[str, str]:
         """Return code and message for code that did not let its tests come to their end."""
         options = self._options
         if result.timed_out:
-            return "grade.time", f"the code did not end within {options.timeout_seconds:g} s"
+            return "grade.time", f"the code did not end within {limit_seconds:g} s"
         if result.output_exceeded:
             return "grade.output", f"the code printed more than {options.output_bytes} bytes"
         if end["state"] == "memory" or result.out_of_memory or result.err.rstrip().endswith("MemoryError"):

@@ -17,6 +17,7 @@ from proctor.errors import Fault
 from proctor.graders._taking import either, graded
 from proctor.model.attempt import Grade
 from proctor.plugins.api import MEBIBYTE, ExecLimits, GradeContext
+from proctor.plugins.turn_limits import time_factor_of
 from proctor.runtime.process import Processes
 
 PATTERN_CHARACTERS = 10_000
@@ -86,7 +87,7 @@ class RegexGrader:
         label = "the pattern is found" if expected is None else "what the pattern finds"
         if ctx.answer is None:
             return graded(False, label, wanted, None)
-        found = await self._find(ctx.answer)
+        found = await self._find(ctx.answer, self._options.timeout_seconds * time_factor_of(ctx))
         text: str | None = found["text"]
         if expected is None:
             return graded(found["found"], label, wanted, text if found["found"] else "it is not there")
@@ -95,7 +96,7 @@ class RegexGrader:
             solved = text.strip().casefold() in {each.strip().casefold() for each in expected}
         return graded(solved, label, wanted, text if found["found"] else "the pattern is not found")
 
-    async def _find(self, answer: str) -> dict[str, Any]:
+    async def _find(self, answer: str, limit_seconds: float) -> dict[str, Any]:
         options = self._options
         asked = {
             "pattern": options.pattern,
@@ -112,13 +113,13 @@ class RegexGrader:
                 cwd="/",
                 env={},
                 stdin=json.dumps(asked).encode("ascii"),
-                timeout_seconds=options.timeout_seconds,
+                timeout_seconds=limit_seconds,
                 limits=ExecLimits(memory_bytes=MEMORY_BYTES),
             )
         finally:
             await processes.kill()
         if done.timed_out:
-            limit = f"the pattern came to no end within {options.timeout_seconds:g} s"
+            limit = f"the pattern came to no end within {limit_seconds:g} s"
             advice = "write one that does not go back over what it has read"
             raise Fault("time.grade", f"{limit} on an answer of {len(answer):,} characters: {advice}")
         if not done.ok:

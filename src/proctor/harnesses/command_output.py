@@ -189,16 +189,19 @@ def openai_usage(reported: JsonObject) -> Usage:
 
 
 def minus(usage: Usage, told: Usage) -> Usage:
-    """Return what was used since; a cost is known where both are."""
-    cost = usage.cost_usd
-    if told != NO_USAGE:
-        cost = None if cost is None or told.cost_usd is None else max(0.0, cost - told.cost_usd)
+    """Return what was used since; a cost is known where both are, else the part of it that is."""
+    known = usage.cost_usd is not None and (told == NO_USAGE or told.cost_usd is not None)
+    cost = max(0.0, usage.cost_at_least_usd - told.cost_at_least_usd)
+    calls = max(0, usage.calls - told.calls)
+    priced = max(0, usage.calls - usage.unpriced_calls - (told.calls - told.unpriced_calls))
     return Usage(
-        calls=max(0, usage.calls - told.calls),
+        calls=calls,
         input_tokens=max(0, usage.input_tokens - told.input_tokens),
         output_tokens=max(0, usage.output_tokens - told.output_tokens),
         cache_read_tokens=max(0, usage.cache_read_tokens - told.cache_read_tokens),
         cache_write_tokens=max(0, usage.cache_write_tokens - told.cache_write_tokens),
         reasoning_tokens=max(0, usage.reasoning_tokens - told.reasoning_tokens),
-        cost_usd=cost,
+        cost_usd=cost if known else None,
+        known_cost_usd=None if known else cost or None,
+        priced_calls=0 if known else min(calls, priced),
     )

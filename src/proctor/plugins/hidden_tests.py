@@ -23,7 +23,9 @@ from proctor.errors import Fault
 from proctor.model.bounds import with_gap
 from proctor.model.spec import Task
 from proctor.plugins.api import MEBIBYTE, ExecResult, Sandbox
+from proctor.plugins.own_tree import require_own_tree
 from proctor.plugins.rewards import read_reward, rewards_of
+from proctor.plugins.turn_limits import time_factor_of
 
 KEPT_BYTES = MEBIBYTE
 """What is kept of what the command prints, for try.log."""
@@ -120,6 +122,8 @@ async def run_tests(options: TestsOptions, ctx: TestsContext) -> ExecResult:
         env = env_templates.resolved(options.env, os.environ)
     except LookupError as error:
         raise Fault("grader.crashed", f"the command cannot be run: {error.args[0]}") from error
+    limit_seconds = options.timeout_seconds * time_factor_of(ctx)
+    await require_own_tree(ctx.sandbox, (*options.folders, *options.emptied), processes=options.end_processes)
     try:
         if options.end_processes:  # as the agent's own user; it may end the one that says so as well
             await ctx.sandbox.exec(["/bin/sh", "-c", "kill -9 -1"])
@@ -129,7 +133,7 @@ async def run_tests(options: TestsOptions, ctx: TestsContext) -> ExecResult:
             cwd=options.cwd,
             env=env,
             user=options.user,
-            timeout_seconds=options.timeout_seconds,
+            timeout_seconds=limit_seconds,
             keep_bytes=KEPT_BYTES,
         )
     finally:  # where sandboxes are used again, or there is one more turn, the next agent is not to see it
@@ -144,7 +148,7 @@ async def run_tests(options: TestsOptions, ctx: TestsContext) -> ExecResult:
     if result.lost:
         raise Fault("provider.lost", f"the command could not be watched to its end: {result.lost}")
     if result.timed_out:
-        raise Fault("time.grade", f"the command did not end within {options.timeout_seconds:g} s")
+        raise Fault("time.grade", f"the command did not end within {limit_seconds:g} s")
     return result
 
 
@@ -233,5 +237,5 @@ def how_ended(result: ExecResult) -> str:
 
 
 __all__ = [
-    "TestsContext", "TestsOptions", "empty", "how_ended", "require_empty", "rewards_left", "run_tests",
+    "ROOT_NAMES", "TestsContext", "TestsOptions", "empty", "how_ended", "require_empty", "rewards_left", "run_tests",
 ]  # fmt: skip

@@ -150,11 +150,11 @@ class Sandbox(Protocol):
     ) -> LeftOut:
         """Copy a file or directory out of the sandbox to `target`; never outside of it. Returns what was left out.
 
-        Links and device files do not come along and are not counted. Files come in the order of their names, those of
-        a directory before those of the directories in it; one that is too much for `max_bytes` (in all) or `max_files`
-        is left out whole. So is what this machine cannot hold, such as a path that is too long. Raises
-        `FileNotFoundError` where there is nothing, `PermissionError` (EPERM) for a path that the provider does not
-        read.
+        Links and device files in it do not come along and are not counted; where `source` itself is a link, what it
+        leads to inside of the sandbox comes. Files come in the order of their names, those of a directory before those
+        of the directories in it; one that is too much for `max_bytes` (in all) or `max_files` is left out whole. So is
+        what this machine cannot hold, such as a path that is too long. Raises `FileNotFoundError` where there is
+        nothing, `PermissionError` (EPERM) for a path that the provider does not read.
         """
         ...
 

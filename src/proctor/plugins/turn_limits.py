@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+
+BEAT_SECONDS = 0.2
+"""How often what a benchmark does between turns gives a sign of life."""
 
 
 class TurnTooLongError(Exception):
@@ -25,6 +29,32 @@ class Timed(Protocol):
     def executed_seconds(self) -> float:
         """A clock that stands still while the try waits for what refused: no limit counts that."""
         ...
+
+    def sign_of_life(self) -> None:
+        """Say that the agent's part goes on."""
+        ...
+
+
+def time_factor_of(ctx: object) -> float:
+    """Return what `--timeout-multiplier` scales the limits of a try by; 1 where a context does not know."""
+    return getattr(ctx, "time_factor", 1.0)
+
+
+@contextmanager
+def between_turns(ctx: Timed) -> Generator[None]:
+    """Give signs of life for the agent while it is not its turn: what is silent then, such as tests, is not idle."""
+    loop = asyncio.get_running_loop()
+
+    def beat() -> None:
+        ctx.sign_of_life()
+        timers[:] = [loop.call_later(BEAT_SECONDS, beat)]
+
+    timers: list[asyncio.TimerHandle] = []
+    beat()
+    try:
+        yield
+    finally:
+        timers[0].cancel()
 
 
 async def in_time(ctx: Timed, limit_seconds: float | None, call: Callable[[], Awaitable[T]]) -> T:
@@ -61,4 +91,4 @@ async def in_time(ctx: Timed, limit_seconds: float | None, call: Callable[[], Aw
             timer.cancel()
 
 
-__all__ = ["Timed", "TurnTooLongError", "in_time"]
+__all__ = ["Timed", "TurnTooLongError", "between_turns", "in_time", "time_factor_of"]

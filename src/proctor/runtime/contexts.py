@@ -164,6 +164,10 @@ class TryContext:
         """A clock that stands still while the try waits for what refused."""
         return self._patience.executed_seconds
 
+    def sign_of_life(self) -> None:
+        """Say that the try goes on; nothing is logged."""
+        self._activity.sign()
+
     @property
     def used(self) -> Usage:
         """What model calls used so far."""
@@ -207,8 +211,10 @@ class GradingContext:
         notes: Notes,
         log: TryLog,
         activity: Activity,
+        time_factor: float = 1.0,
     ) -> None:
         self.task = task
+        self.time_factor = time_factor
         self.answer = answer
         self.files = files
         self.artifacts = artifacts

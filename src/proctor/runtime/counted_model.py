@@ -14,8 +14,8 @@ from proctor.runtime.notes import Notes
 class CountedModel:
     """A model whose calls are noted.
 
-    A harness reports what it used. Where it reports nothing at all, what was noted here counts: an agent that made
-    calls is never free because its harness forgot to say so.
+    A harness reports what it used. Where it reports fewer calls than it made, what was noted here counts: no call is
+    free because a harness forgot to say so.
     """
 
     def __init__(self, model: Model, notes: Notes) -> None:

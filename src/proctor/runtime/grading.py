@@ -13,6 +13,7 @@ from proctor.errors import Fault, boundary
 from proctor.model.attempt import Grade, GradingMode, InvalidGrade, Phase
 from proctor.model.events import GradingQueued, Purpose, TryEvent
 from proctor.plugins.api import Sandbox
+from proctor.plugins.own_tree import places_of_this_machine
 from proctor.runtime.agent_box import AgentBox
 from proctor.runtime.backoff import Backoff
 from proctor.runtime.checkpoint import Work
@@ -94,6 +95,7 @@ class Grading:
             notes=self._notes,
             log=self._log,
             activity=self._backoff.activity,
+            time_factor=job.limits.task_factor,
         )
         if job.judge is not None:
             self._backoff.reopen()
@@ -129,6 +131,9 @@ class Grading:
 
     async def _remove_rewards(self, sandbox: Sandbox, paths: Sequence[str]) -> None:
         """Remove what means success and is there before anything was graded; raises `Fault` where it cannot be."""
+        with boundary(Phase.GRADE):
+            foreign = await places_of_this_machine(sandbox, paths)
+        paths = [path for path in paths if path not in foreign]
         if not paths:
             return
         with boundary(Phase.GRADE):

@@ -106,8 +106,9 @@ class Notes:
 
     @property
     def usage(self) -> Usage:
-        """What the calls of the agent used: what was reported, or if nothing was, what is known of the calls made."""
-        return self._made if self._usage == NO_USAGE else self._usage
+        """What the calls of the agent used: what was reported, or what is known of the calls made if those are more."""
+        fewer = self._made.calls > self._usage.calls and (self._usage.calls or self._usage == NO_USAGE)
+        return self._made if fewer else self._usage  # a sum that says nothing of calls is believed
 
     def report(self, usage: Usage) -> None:
         """Add what calls of the agent used; what no try can use is refused with `ValueError`."""

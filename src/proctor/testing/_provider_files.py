@@ -97,6 +97,27 @@ async def links_and_devices_are_left_out_of_downloads(stage: Stage) -> None:
     require_equal("what came", sorted(_tree(stage.folder / "back")), ["sub", "sub/kept"])
 
 
+async def a_link_that_is_asked_for_is_followed_inside_of_the_sandbox_only(stage: Stage) -> None:
+    """What it leads to comes under the name that was asked for; nothing comes from this machine."""
+    back, secret = stage.folder / "back", stage.folder / "secret"
+    secret.mkdir()
+    (secret / "file").write_bytes(b"of this machine")
+    links = "ln -s real/kept file; ln -s real folder; ln -s nowhere dangling; ln -s loop loop"
+    away = 'ln -s "$1" out; ln -s "$1/file" out-file'
+    await stage.sandbox.exec(["sh", "-c", f"mkdir real; echo kept > real/kept; {links}; {away}", "sh", str(secret)])
+    await stage.sandbox.download("file", back / "file")
+    await stage.sandbox.download("folder", back / "folder")
+    found = {name: content for name, (_, content) in _tree(back).items()}
+    require_equal("what came", found, {"file": b"kept\n", "folder": None, "folder/kept": b"kept\n"})
+    for name in ("dangling", "loop", "out", "out-file"):
+        try:
+            await stage.sandbox.download(name, back / name)
+        except (FileNotFoundError, PermissionError):
+            require(name not in _tree(back), f"a failed download of `{name}` should make nothing")
+            continue
+        require(False, f"downloading the link `{name}` should raise FileNotFoundError or PermissionError")
+
+
 async def what_is_beyond_a_limit_is_left_out_and_counted(stage: Stage) -> None:
     """Files come whole, in the order of their names, those of a directory first; what is small still fits later."""
     await stage.sandbox.exec(
@@ -165,6 +186,7 @@ CHECKS = (
     single_files_go_in_and_out,
     downloading_what_is_not_there_fails,
     links_and_devices_are_left_out_of_downloads,
+    a_link_that_is_asked_for_is_followed_inside_of_the_sandbox_only,
     what_is_beyond_a_limit_is_left_out_and_counted,
     a_hidden_file_is_found,
     holes_do_not_fill_the_disk,
