@@ -214,3 +214,11 @@ def test_02_show_and_record_look_where_the_project_has_its_results(
     assert (shown.code, "1 passed" in shown.out) == (0, True)
     checked = proctor("record", "check", "--json")
     assert (checked.code, checked.err) == (0, "")
+
+
+def test_02_the_directory_of_an_experiment_is_no_run_and_its_newest_run_is_named(proctor: Proctor) -> None:
+    proctor("run", "trivial", "nop", "--limit", "1", "--run-id", "early")
+    proctor("run", "trivial", "nop", "--limit", "1", "--run-id", "late")
+    ended = proctor("show", "results/none_trivial_nop")
+    assert ended.code == 2
+    assert "hint: it holds 2 runs, the newest is `results/none_trivial_nop/late`" in ended.err

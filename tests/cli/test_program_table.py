@@ -148,6 +148,11 @@ def cell_of(result: Mapping[str, Any]) -> str:
     return ", ".join([*said, f"{calls} call{'s' * (calls != 1)}{' and more' if unknown else ''}"])
 
 
+def settled(cell: str) -> str:
+    """Return a cell without a number of calls that is not all: how many a program made by then is a matter of time."""
+    return re.sub(r"\d+ calls? and more$", "calls and more", cell)
+
+
 def test_the_table_of_the_page_has_these_cases() -> None:
     assert list(table()) == list(CASES)
 
@@ -180,7 +185,7 @@ def test_what_comes_of_it(case: str, program: str, proctor: Callable[..., Ended]
     attempt = ended.run_dir / "attempts/t0000/0"
     result = json.loads((attempt / "result.json").read_text())
     checked(json.loads((attempt / "tries/1/trajectory.json").read_text()))
-    assert cell_of(result) == expected
+    assert settled(cell_of(result)) == settled(expected)
     (tried,) = result["tries"]
     told = any(issue["code"] == "usage.missing" for issue in tried["issues"])
     used = {name: tried.get("usage", {}).get(name, 0) for name in ("input_tokens", "output_tokens")}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from proctor.cli.attempt_checks import check_data, check_lines
 from proctor.cli.output import say
 from proctor.errors import JournalDamaged, StoreError, UsageError
 from proctor.model.events import RunStarted
@@ -43,9 +44,10 @@ def show_attempt(given: str, where: Path, *, as_json: bool) -> int:
     run = str(layout.directory)
     if as_json:
         data = attempt_data(story, experiment=experiment, run=run, files=files)
-        say(json.dumps(data, allow_nan=False, indent=1))
+        say(json.dumps({**data, **check_data(read.grade)}, allow_nan=False, indent=1))
     else:
-        say("\n".join(attempt_lines(story, experiment=experiment, run=run, files=files)))
+        name, place, *rest = attempt_lines(story, experiment=experiment, run=run, files=files)
+        say("\n".join([name, place, *check_lines(read.grade), *rest]))
     if read.damaged:
         raise JournalDamaged(
             f"journal `{layout.journal}` has damaged lines, of this attempt or at its end",

@@ -30,7 +30,9 @@ KNOWN_VARIABLES = {
 """Variables that proctor itself reads a credential from, and for what."""
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
-_REQUIREMENT = re.compile(r"""(?P<package>[A-Za-z0-9._-]+)(?:\[[^]]*\])?[^;]*;.*extra\s*==\s*['"](?P<extra>[^'"]+)""")
+_REQUIREMENT = re.compile(
+    r"""(?P<package>[A-Za-z0-9._-]+)(?:\[(?P<of>[^]]*)\])?[^;]*;.*extra\s*==\s*['"](?P<extra>[^'"]+)"""
+)
 _FOR_DEVELOPERS = ("dev",)
 
 
@@ -95,7 +97,7 @@ def extras() -> list[dict[str, Any]]:
     for line in requires("proctor") or ():
         match = _REQUIREMENT.match(line)
         if match and match["extra"] not in _FOR_DEVELOPERS:
-            found.setdefault(match["extra"], {})[match["package"]] = _installed(match["package"])
+            found.setdefault(match["extra"], {}).update(_wanted(match["package"], match["of"] or ""))
     return [
         {
             "extra": extra,
@@ -105,6 +107,17 @@ def extras() -> list[dict[str, Any]]:
         }
         for extra, packages in sorted(found.items())
     ]
+
+
+def _wanted(package: str, its_extras: str) -> dict[str, str | None]:
+    """Return a package and what its own extras need, with their versions; what some machines need is left out."""
+    wanted: dict[str, str | None] = {package: _installed(package)}
+    names = {name.strip() for name in its_extras.split(",")}
+    for line in (requires(package) or ()) if wanted[package] else ():
+        match = _REQUIREMENT.match(line)
+        if match and match["extra"] in names and line.count("==") == 1 and " and " not in line:
+            wanted[match["package"]] = _installed(match["package"])
+    return wanted
 
 
 def _installed(package: str) -> str | None:

@@ -194,8 +194,16 @@ def _of_click(error: click.ClickException) -> tuple[str, str]:
     """Return message and hint of a usage error found by click, in our style."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "proctor"
-    message = error.format_message().strip().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")  # choices stand in lines of their own
     if isinstance(error, NoSuchOption):
+        if context and error.option_name.lstrip("-") in {
+            each.name for each in context.command.params if isinstance(each, click.Argument)
+        }:
+            usage = " ".join([path, *context.command.collect_usage_pieces(context)[1:]])
+            return (
+                f"unknown option `{error.option_name}`; {error.option_name.lstrip('-').upper()} is an argument",
+                f"write `{usage}`",
+            )
         near = f"; did you mean `{error.possibilities[0]}`?" if error.possibilities else ""
         message = f"unknown option `{error.option_name}`{near}"
     return message[:1].lower() + message[1:], f"`{path} --help` lists what it takes"
@@ -204,8 +212,21 @@ def _of_click(error: click.ClickException) -> tuple[str, str]:
 def _say(message: str, hint: str | None, code: Exit) -> Exit:
     say(f"error: {message}", err=True)
     if hint:
-        say(f"hint: {hint}", err=True)
+        say(f"hint: {_with_own_pip(hint)}", err=True)
     return code
+
+
+def _with_own_pip(hint: str) -> str:
+    """Return a hint whose `pip install` installs where proctor looks, whichever `pip` the shell would find."""
+    if "pip install " not in hint:
+        return hint
+    import shlex  # noqa: PLC0415 - only for a missing package
+    import shutil  # noqa: PLC0415 - likewise
+
+    found = shutil.which("pip")
+    if found and os.path.dirname(found) == os.path.dirname(sys.executable):
+        return hint
+    return hint.replace("pip install ", f"{shlex.quote(sys.executable)} -m pip install ")
 
 
 if __name__ == "__main__":

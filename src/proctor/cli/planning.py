@@ -19,13 +19,14 @@ from proctor.cli.task_environments import check_environments
 from proctor.config.problems import Collected, ConfigErrors, reword
 from proctor.core.plan import PlannedInput, PluginFacts, RunPlan, check_tasks, plan, select
 from proctor.core.schedule import OnUnavailable
-from proctor.errors import NothingToRun, PluginLoadError, UsageError, describe
+from proctor.errors import NothingToRun, PluginLoadError, UsageError, describe, nearest
 from proctor.model.attempt import GradingMode
 from proctor.model.secrets import secrets_in
 from proctor.model.spec import Task
 from proctor.report.wording import plural
 
 NAMES_SHOWN = 3
+TAGS_SHOWN = 8
 
 
 class Planned(NamedTuple):
@@ -160,9 +161,20 @@ def _tagged(read: list[tuple[Resolved, list[Task]]], tags: frozenset[str]) -> li
     ]
     kept = [(one, tasks) for one, tasks in found if tasks]
     if not kept:
-        words = _words(tags)
-        raise NothingToRun(f"no task and no experiment has the tag {words}", hint="`proctor list` shows the tags")
+        there = {tag for one, _ in read for tag in one.experiment.tags}
+        there.update(tag for _, tasks in read for task in tasks for tag in task.tags)
+        raise NothingToRun(f"no task and no experiment has the tag {_words(tags)}", hint=_tags_there(there, tags))
     return kept
+
+
+def _tags_there(there: set[str], wanted: Iterable[str]) -> str:
+    """Return a hint at the tags that there are: the nearest, or some of them."""
+    near = {found for tag in wanted if (found := nearest(tag, there))}
+    shown = sorted(near or there)[:TAGS_SHOWN]
+    more = "" if near or len(there) <= TAGS_SHOWN else f", and {len(there) - TAGS_SHOWN} more"
+    if not shown:
+        return "nothing here has a tag"
+    return f"did you mean {_words(shown)}?" if near else f"tags there: {_words(shown)}{more}"
 
 
 def _words(tags: Iterable[str]) -> str:

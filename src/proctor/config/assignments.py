@@ -46,7 +46,8 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
         except (ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             raise UsageError(
-                f"{_option(keys)}: the value is not valid JSON: {reason}", hint="quote it for the shell"
+                f"{_option(keys)}: the value is not valid JSON: {reason}",
+                hint="put it in single quotes for the shell; a text that begins so is given as '\"{field} and more\"'",
             ) from None
     return keys, Typed(value)
 

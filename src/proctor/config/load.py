@@ -93,7 +93,7 @@ def _problems(
         elif problem["type"] == "missing":
             message = f"`{where}` is required"
         else:
-            message = f"`{where}`: {_reason(where, problem)}"
+            message = f"`{where}`: {_reason(where, problem)}" if where else _reason(where, problem)
         found.append(Problem(message, hint, at(path)))
     return found
 
@@ -145,6 +145,8 @@ def _reason(where: str, problem: ErrorDetails) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if isinstance(value, Refused):
         message, value = str(value.why), value.text
+    if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        message = "must be a section with fields of its own"
     secret = isinstance(value, Substituted) or (is_secret(where) and not isinstance(value, bool | int | float | None))
     if secret and problem["type"] in ("value_error", "assertion_error"):
         return "the given value is refused"  # what a plugin says of it may repeat it

@@ -74,12 +74,14 @@ def _read_file(path: Any) -> dict[str, Any]:
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     if not isinstance(path, str):
-        raise ValueError("file must be a path")
+        raise ValueError("`file` must be a path")
     try:
         yaml: Any = YAML(typ="safe", pure=True)
         found: Any = yaml.load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise ValueError(f"`file` cannot be read: {path}: {(error.strerror or str(error)).lower()}") from error
+    except (UnicodeDecodeError, YAMLError) as error:
+        raise ValueError(f"`file` cannot be read: {path}: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} is no declaration: it holds no mapping")
     return cast("dict[str, Any]", found)

@@ -30,4 +30,11 @@ def read_params(kind: type[P], spec: ModelSpec) -> P:
         first = error.errors(include_url=False, include_input=False)[0]
         place = str(first["loc"][0]) if first["loc"] else "params"
         said = first["msg"][:1].lower() + first["msg"][1:]
-        raise UsageError(f"model `{spec.id}`: parameter `{place}` is not valid: {said}") from error
+        hint = (
+            f"a text that looks like something else is put in quotes: `--set model.params.{place}='\"41\"'`"
+            if first["type"] == "string_type"
+            else f"give one: `--set model.params.{place}=...`"
+            if first["type"] == "missing"
+            else None
+        )
+        raise UsageError(f"model `{spec.id}`: parameter `{place}` is not valid: {said}", hint=hint) from error

