@@ -37,7 +37,11 @@ def test_02_a_failed_attempt_is_shown_with_the_checks_that_were_not_met(
     assert "  not met: is right: expected 42, got it is 41 (evals/sums.py:7)" in shown
     data = json.loads(proctor("show", f"@{attempt}", "--json").out)
     assert data["sub_scores"] == {"brevity": 0.5}
-    assert [(check["label"], check["ok"], check["actual"]) for check in data["checks"]][1] == ("is right", False, "it is 41")
+    assert [(check["label"], check["ok"], check["actual"]) for check in data["checks"]][1] == (
+        "is right",
+        False,
+        "it is 41",
+    )
 
 
 def test_02_what_is_said_of_checks_is_bounded_and_cannot_reach_the_terminal() -> None:
