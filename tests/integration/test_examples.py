@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from support.bwrap import needs_bwrap
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HANG_SECONDS = 110
 """Only a hang takes so long."""
@@ -90,6 +92,20 @@ LONG = ("compare-models", "launch-matrix", "task-group")
     "name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in COMMANDS]
 )
 def test_an_example_does_what_its_page_says(name: str, tmp_path: Path) -> None:
+    does_what_its_page_says(name, tmp_path)
+
+
+@pytest.mark.integration
+@pytest.mark.long
+@needs_bwrap
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_example_does_so_in_sandboxes_of_bwrap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which are the default where they work."""
+    monkeypatch.setenv("PROCTOR_PROVIDER", "bwrap")
+    does_what_its_page_says(name, tmp_path)
+
+
+def does_what_its_page_says(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("results", "__pycache__", ".proctor"))
     before = {path for path in folder.rglob("*") if path.suffix not in {".pyc"} and path.is_file()}

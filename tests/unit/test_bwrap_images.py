@@ -177,6 +177,41 @@ def test_L2_reset_brings_back_what_was_marked_everywhere(archive: str, tmp_path:
     use(tmp_path / "base", archive, body)
 
 
+def test_L3_what_a_group_shares_in_an_image_stays(archive: str, tmp_path: Path) -> None:
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        await sandbox.exec(f"echo marked > /etc/image; echo 1 > file; mkdir {TMP}/shop")
+        await sandbox.mark(keep_outside=True)
+        for count in (1, 2):
+            await sandbox.exec(
+                f"echo later >> /etc/image; echo x >> {TMP}/shop/stock; rm file; echo 2 > answer; rm -f /bin/ls"
+            )
+            await sandbox.reset()
+            result = await sandbox.exec(
+                f"echo *; cat file; wc -l < /etc/image; wc -l < {TMP}/shop/stock; test -e /bin/ls"
+            )
+            assert result.out.split() == ["file", "1", str(count + 1), str(count)], result.err
+            assert not result.ok, "what was removed outside stays removed"
+
+    use(tmp_path / "base", archive, body)
+
+
+@pytest.mark.parametrize(
+    "damage", ["rm -rf /app; mkdir -p /app/deep", "mv /app /other; ln -s /other /app", "rm -rf /app"]
+)
+def test_L3_a_work_directory_that_cannot_be_told_apart_is_not_reset(damage: str, tmp_path: Path) -> None:
+    config = {"WorkingDir": "/app/deep", "Env": ["PATH=/bin"]}
+    image = images.oci_archive(tmp_path / "image.tar", tar_of(busybox()), config=config)
+
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        await sandbox.exec("echo 1 > file")
+        await sandbox.mark(keep_outside=True)
+        await sandbox.exec(f"cd /; {damage}")
+        with pytest.raises(OSError, match="app"):
+            await sandbox.reset()
+
+    use(tmp_path / "base", image, body)
+
+
 @pytest.fixture
 def victim(tmp_path: Path) -> Any:
     """A directory of this machine that a link of an image leads to while a sandbox is set up."""

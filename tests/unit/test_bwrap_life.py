@@ -177,6 +177,19 @@ def test_reset_leaves_no_answer_anywhere(tmp_path: Path) -> None:
     use(tmp_path, body)
 
 
+def test_L3_what_a_group_shares_outside_of_the_work_directory_stays(tmp_path: Path) -> None:
+    async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
+        await sandbox.exec("echo given > kept")
+        await sandbox.mark(keep_outside=True)
+        for count in (1, 2):
+            await sandbox.exec("echo x | tee -a answer ~/shared >> $TMPDIR/shared; rm -f kept; (sleep 3000 &)")
+            await sandbox.reset()
+            found = await sandbox.exec("ls; cat kept; wc -l < $HOME/shared; wc -l < $TMPDIR/shared")
+            assert found.out.split() == ["kept", "given", str(count), str(count)]
+
+    use(tmp_path, body)
+
+
 def test_a_change_from_the_full_network_ends_what_has_it(tmp_path: Path) -> None:
     async def body(provider: BwrapProvider, sandbox: BwrapSandbox) -> None:
         await sandbox.set_network(Network("full"))

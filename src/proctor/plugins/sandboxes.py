@@ -176,12 +176,16 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def mark(self) -> None:
-        """Note the state of the work directory, for `reset`; only where the provider supports reuse."""
+    async def mark(self, *, keep_outside: bool = False) -> None:
+        """Note the state of the work directory, for `reset`; only where the provider supports reuse.
+
+        With `keep_outside`, `reset` leaves alone what is outside of it: the members of a group share that. Without, a
+        provider may bring that back as well, so that attempts find less of each other.
+        """
         ...
 
     async def reset(self) -> None:
-        """End what runs and bring the work directory back to the state at `mark`; what is outside of it stays.
+        """End what runs and bring the work directory back to the state at `mark`.
 
         Raises where that cannot be done; the sandbox is then of no use.
         """

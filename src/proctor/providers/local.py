@@ -108,8 +108,8 @@ class LocalSandbox:
         self._require()
         return await asyncio.to_thread(_copy_out.copy_out, self.workdir, source, target, max_bytes, max_files)
 
-    async def mark(self) -> None:
-        """Keep a copy of the work directory beside it."""
+    async def mark(self, *, keep_outside: bool = False) -> None:
+        """Keep a copy of the work directory beside it; what is outside of it always stays."""
         self._require()
         await asyncio.to_thread(_reset.copy_exactly, self.workdir, f"{self._folder}/mark")
 

@@ -198,7 +198,7 @@ class TryRunner:
             await box.prepare()
         if lane is not None and lane.sandbox is not None and not lane.marked:
             with boundary(Phase.SETUP):
-                await lane.sandbox.mark()
+                await lane.sandbox.mark(keep_outside=self._job.task.group is not None)
             lane.marked = True
         if self._job.agent_sandbox:
             with boundary(Phase.SETUP):

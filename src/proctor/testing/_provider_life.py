@@ -96,6 +96,20 @@ async def resetting_brings_the_work_directory_back(stage: Stage) -> None:
     require(not (await sandbox.exec("test -e answer")).ok, "what was made after mark is still there after reset")
 
 
+async def resetting_can_leave_what_is_outside_alone(stage: Stage) -> None:
+    """What the members of a group share stays. Only where the provider supports reuse."""
+    if not stage.provider.capabilities.reuse:
+        return
+    sandbox = stage.sandbox
+    await sandbox.mark(keep_outside=True)
+    place = (await sandbox.exec("mktemp -d")).out.strip()
+    await sandbox.exec(f"echo stock > {place}/shared; echo left > answer")
+    await sandbox.reset()
+    require_equal("what is outside after reset", (await sandbox.exec(["cat", f"{place}/shared"])).out, "stock\n")
+    require(not (await sandbox.exec("test -e answer")).ok, "what was made after mark is still there after reset")
+    await sandbox.exec(["rm", "-r", place])
+
+
 async def without_network_there_is_nothing_to_reach(stage: Stage) -> None:
     """No device but the loopback. Only where the environment has network `none`."""
     if stage.environment.network.mode != "none":
@@ -117,5 +131,6 @@ CHECKS = (
     a_sandbox_that_is_gone_says_so,
     what_runs_without_end_does_not_hold_dispose,
     resetting_brings_the_work_directory_back,
+    resetting_can_leave_what_is_outside_alone,
     without_network_there_is_nothing_to_reach,
 )

@@ -63,7 +63,7 @@ class FakeSandbox:
         """Mark it as kept."""
         self.labels["kept"] = "true"
 
-    async def mark(self) -> None:
+    async def mark(self, *, keep_outside: bool = False) -> None:
         """Note the files."""
         self._marked = dict(self.files)
 

@@ -295,7 +295,7 @@ class Sandbox:
 
         return self.world.at(Site.CHECK if source == REWARD else Site.DOWNLOAD, self.user, copy)
 
-    def mark(self) -> Any:
+    def mark(self, *, keep_outside: bool = False) -> Any:
         return self.world.at(Site.MARK, self.user, nothing)
 
     def reset(self) -> Any:

@@ -68,7 +68,7 @@ class BwrapSandbox:
         self._namespaces = ProxiedNamespaces(self._launch, {"PROCTOR_SANDBOX": self.id}, self._network)
         self._egress = self._namespaces.egress
         self._processes = Processes(self.id, grace_seconds=grace_seconds, cgroups=inner, namespaces=self._namespaces)
-        self._disposing = asyncio.Lock()
+        self._disposing, self._keeps_outside = asyncio.Lock(), False
         self._disposed = False
         self._is_settled = False
 
@@ -145,18 +145,19 @@ class BwrapSandbox:
             await self._processes.kill()
         await self._egress.set_policy(network)
 
-    async def mark(self) -> None:
+    async def mark(self, *, keep_outside: bool = False) -> None:
         """End what runs, and note what the sandbox has written, for `reset`."""
         self._require()
         await self._processes.kill()
         self._settle()
-        await asyncio.to_thread(marks.mark, self._folder, self._settled)
+        self._keeps_outside = keep_outside
+        await asyncio.to_thread(marks.mark, self._folder, self._settled, keep_outside)
 
     async def reset(self) -> None:
-        """End what runs, and bring all that can be written back to what it was at `mark`."""
+        """End what runs, and bring back what was noted: all that can be written, or the work directory alone."""
         self._require()
         await self._processes.kill()
-        await asyncio.to_thread(marks.reset, self._folder, self._settled)
+        await asyncio.to_thread(marks.reset, self._folder, self._settled, self._keeps_outside)
 
     async def snapshot(self) -> str:
         """Refuse: images are not made here."""

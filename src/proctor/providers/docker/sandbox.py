@@ -189,8 +189,8 @@ class DockerSandbox:
             if self._network is not None:
                 await self._network.close()
 
-    async def mark(self) -> None:
-        """Copy the work directory to where only root gets in the container."""
+    async def mark(self, *, keep_outside: bool = False) -> None:
+        """Copy the work directory to where only root gets in the container; what is outside of it always stays."""
         await self._run_as_root(MARK, "the work directory could not be copied")
 
     async def reset(self) -> None:
