@@ -47,7 +47,7 @@ def test_case_cost_147_without_a_raise_nothing_starts_and_with_one_earlier_spend
     more, summary, calls = run(proctor, [ONE] * 6, "--budget=0.5", "--reuse")
     assert (more.code, calls) == (3, 2), "$0.30 was spent, so two more fit"
     assert summary["cost_usd"] == pytest.approx(0.2)
-    assert "counts them too: earlier runs paid $0.30 for its attempts, $0.20 is left" in more.err
+    assert "counts what was spent before: earlier runs paid $0.30 for its attempts, $0.20 is left" in more.err
 
     rest, summary, calls = run(proctor, [ONE] * 6, "--budget=1", "--reuse")
     assert (rest.code, calls) == (0, 1)

@@ -69,7 +69,7 @@ def _budget_note(run_plan: RunPlan) -> str | None:
     whose = f"the budget of {money(limit)} of {printable(schedule.name)}"
     executed = any(one.kind not in _NOT_EXECUTED for one in run_plan.decided.values())
     if Budget(schedule).allows() or not (executed or len(run_plan.decided) < schedule.slots):
-        return f"note: {whose} counts them too: {paid}, {left}"
+        return f"note: {whose} counts what was spent before: {paid}, {left}"
     dearest = f", and one attempt cost {money(largest)}" if largest and before < limit else ""
     return f"warning: {whose} is spent, so nothing more is started: {paid}, {left}{dearest}; raise `--budget`"
 

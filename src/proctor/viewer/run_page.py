@@ -24,8 +24,8 @@ CELLS_OF_A_TASK = 64
 TAGS_SHOWN, TAGS_CHOSEN, CODES_SHOWN = 200, 1_000, 200
 """So many tags have a row, and can be chosen; so many codes of issues and numbers of attempts have a row."""
 
-STATES = (*(verdict.value for verdict in Verdict), "running", "waiting")
-"""What a slot can be; `waiting` is queued, or not dispatched once the run has ended."""
+STATES = (*(verdict.value for verdict in Verdict), "running", "waiting", "not dispatched")
+"""What a slot can be: what waits is not dispatched any more once the run has ended."""
 
 FILES = ("journal.jsonl", "plan.json", "run.log", "summary.json", "summary.md", "summary.html", "progress.json")
 
@@ -37,6 +37,7 @@ _LETTERS = {
     "cancelled": "C",
     "running": "…",
     "waiting": "·",
+    "not dispatched": "-",
 }
 
 
@@ -68,10 +69,11 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
     by_tag = object_in(metrics, "by_tag")
     query = {name: asked.query.get(name, "") for name in ("q", "state", "tag")}
     tags = tags_of(slots.plan) if slots.plan else {}
-    tasks = _chosen(slots, tags, query)
+    ended = entry.state not in ("running", "unknown")
+    tasks = _chosen(slots, tags, query, ended)
     size = TASKS_ON_A_FILE if asked.links.static else TASKS_ON_A_PAGE
     paging = Paging.of(len(tasks), asked.query.get("page"), size)
-    counted = Counter(state_of(slots.index.of(task, n)) for task, ordinals in slots.places.items() for n in ordinals)
+    counted = Counter(state_of(slots.index.of(task, n), ended) for task, all_n in slots.places.items() for n in all_n)
     values = {
         "run": run,
         "entry": entry,
@@ -86,7 +88,7 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
         "slots": sum(counted.values()),
         "tasks": len(slots.places),
         "found": len(tasks),
-        "rows": [_row(slots, task) for task in tasks[paging.start : paging.end]],
+        "rows": [_row(slots, task, ended) for task in tasks[paging.start : paging.end]],
         "paging": paging,
         "given": {name: value for name, value in query.items() if value},
         "tags": sorted({tag for own in tags.values() for tag in own})[:TAGS_CHOSEN],
@@ -98,25 +100,27 @@ def run_page(results: Results, asked: Asked, run: str) -> Page:
     return Page("run.html", f"{entry.name} · {entry.experiment}", values, live=entry.state == "running")
 
 
-def state_of(slot: Slot) -> str:
-    """Return what a slot is by now."""
+def state_of(slot: Slot, ended: bool) -> str:
+    """Return what a slot is by now, of a run that has ended or not."""
     if slot.verdict is not None:
         return slot.verdict.value
-    return "running" if slot.attempt is not None else "waiting"
+    if slot.attempt is not None:
+        return "running"
+    return "not dispatched" if ended else "waiting"
 
 
-def _row(slots: RunSlots, task: str) -> Row:
+def _row(slots: RunSlots, task: str, ended: bool) -> Row:
     ordinals = sorted(slots.places[task])
-    cells = [_cell(slots.index.of(task, ordinal)) for ordinal in ordinals[:CELLS_OF_A_TASK]]
+    cells = [_cell(slots.index.of(task, ordinal), ended) for ordinal in ordinals[:CELLS_OF_A_TASK]]
     return Row(task, cells, len(ordinals) - len(cells))
 
 
-def _cell(slot: Slot) -> Cell:
-    state = state_of(slot)
+def _cell(slot: Slot, ended: bool) -> Cell:
+    state = state_of(slot, ended)
     return Cell(slot.ordinal, state, _LETTERS[state], slot.attempt, slot.score, slot.tries, slot.source)
 
 
-def _chosen(slots: RunSlots, tags: Mapping[str, Sequence[str]], query: Mapping[str, str]) -> list[str]:
+def _chosen(slots: RunSlots, tags: Mapping[str, Sequence[str]], query: Mapping[str, str], ended: bool) -> list[str]:
     """Return the tasks that hold the text, have the tag, and have an attempt in the state that were asked for."""
     words = query["q"].lower().split()
     return [
@@ -124,7 +128,7 @@ def _chosen(slots: RunSlots, tags: Mapping[str, Sequence[str]], query: Mapping[s
         for task, ordinals in slots.places.items()
         if all(word in task.lower() for word in words)
         and (not query["tag"] or query["tag"] in tags.get(task, ()))
-        and (not query["state"] or any(state_of(slots.index.of(task, n)) == query["state"] for n in ordinals))
+        and (not query["state"] or any(state_of(slots.index.of(task, n), ended) == query["state"] for n in ordinals))
     ]
 
 

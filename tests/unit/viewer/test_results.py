@@ -150,7 +150,7 @@ def test_the_grid_is_paged_and_filtered_by_the_plan(tmp_path: Path) -> None:
     assert [link for link in first.links if "page=2" in link]
     assert "task-0070" in shown(results, page="2").text
     assert "1 of 80 tasks" in shown(results, state="passed").text
-    assert "79 of 80 tasks" in shown(results, state="waiting").text
+    assert "79 of 80 tasks" in shown(results, state="not dispatched").text
     assert "2 of 80 tasks" in shown(results, tag="<hard>").text
     assert "1 of 80 tasks" in shown(results, tag="<hard>", q="TASK 70").text
     assert "0 of 80 tasks" in shown(results, tag="no such tag").text
@@ -160,7 +160,7 @@ def test_a_task_with_very_many_attempts_has_some_cells_and_a_number(tmp_path: Pa
     layout = make_run(tmp_path, [started()], RUN)
     planned(layout, 1, ordinals=CELLS_OF_A_TASK + 36)
     page = shown(Results(tmp_path))
-    assert page.html.count('class="cell waiting"') == CELLS_OF_A_TASK
+    assert page.html.count('class="cell not dispatched"') == CELLS_OF_A_TASK
     assert "and 36 more" in page.text
 
 
