@@ -76,6 +76,8 @@ def leaves_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail an integration test that leaves a process running below this one, or a transport unclosed."""
     if request.node.get_closest_marker("integration") is None:
         yield
+        # Else a later test that writes to whom has gone would end this process, and nobody would know why.
+        assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN, "the test left SIGPIPE changed"
         return
     before = processes_below(os.getpid())
     gc.freeze()  # libraries that are loaded are a million objects, which are not looked through after each test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -419,9 +420,11 @@ def test_enter_does_not_hand_on_that_a_broken_pipe_is_ignored(tmp_path: Path, de
     ],
 )
 def test_enter_says_what_is_wrong(proctor: Proctor, name: str, code: int, said: str) -> None:
+    before = signal.getsignal(signal.SIGPIPE)
     ended = proctor("sandbox", "enter", "--env", "sandbox_plugins:RemoveFails", name)
     assert ended.code == code
     assert said in ended.err
+    assert signal.getsignal(signal.SIGPIPE) is before
 
 
 def test_an_id_that_is_nowhere_says_who_was_not_asked(proctor: Proctor, monkeypatch: pytest.MonkeyPatch) -> None:

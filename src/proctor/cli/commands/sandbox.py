@@ -128,10 +128,11 @@ def _become(words: list[str]) -> NoReturn:
     """Put a command in the place of this process. Raises `UsageError` where it cannot be started."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what is started would inherit that
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what is started would inherit that
     try:
         os.execvp(words[0], words)  # noqa: S606 - the words are the provider's, and no shell reads them
     except OSError as error:
+        signal.signal(signal.SIGPIPE, before)  # or the next reader that goes away would end this process
         why = (error.strerror or str(error)).lower()
         raise UsageError(
             f"cannot start `{words[0]}`, which enters the sandbox: {why}", hint="install it, or put it on PATH"
