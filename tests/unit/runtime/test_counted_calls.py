@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,31 +12,13 @@ from test_try_runner import Bench, codes
 from proctor.errors import Fault
 from proctor.model.attempt import Usage
 from proctor.model.events import WorkCheckpointed
-from proctor.model.spec import ModelSpec
 from proctor.plugins.api import ChatMessage, Collected, Completion, Turn
 from proctor.plugins.asking import ask
 from proctor.testing.fakes import FakeHarness
+from support.answering import Answering
 
 USED = Usage(calls=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
 ASKED = [ChatMessage("user", "well?")]
-
-
-class Answering:
-    """A model that answers, or raises, what it is told to."""
-
-    spec = ModelSpec("mock/m")
-
-    def __init__(self, *replies: Completion | Fault) -> None:
-        self.replies = list(replies)
-
-    async def complete(self, messages: Sequence[ChatMessage], tools: Any = ()) -> Completion:
-        reply = self.replies.pop(0)
-        if isinstance(reply, Fault):
-            raise reply
-        return reply
-
-    async def close(self) -> None:
-        raise AssertionError("it is not the try's to close")
 
 
 Work = Callable[[Any], Awaitable[object]]

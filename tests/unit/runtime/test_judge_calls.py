@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,29 +11,11 @@ from proctor.core.schedule import RetryPolicy
 from proctor.errors import Fault
 from proctor.model.attempt import Grade, GradingMode, Usage, Verdict, verdict_of
 from proctor.model.events import BackoffEnded, BackoffStarted, GradingQueued
-from proctor.model.spec import ModelSpec
 from proctor.plugins.api import ChatMessage, Completion
 from proctor.testing.fakes import FakeGrader
+from support.answering import Answering
 
 USED = Usage(calls=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
-
-
-class Judge:
-    """Answers, or raises, what it is told to, one after the other."""
-
-    spec = ModelSpec("mock/judge")
-
-    def __init__(self, *replies: Completion | Fault) -> None:
-        self.replies = list(replies)
-
-    async def complete(self, messages: Sequence[ChatMessage], tools: Any = ()) -> Completion:
-        reply = self.replies.pop(0)
-        if isinstance(reply, Fault):
-            raise reply
-        return reply
-
-    async def close(self) -> None:
-        raise AssertionError("it is not the try's to close")
 
 
 class Asking(FakeGrader):
@@ -77,7 +58,7 @@ def kinds(bench: Bench) -> list[type]:
 def test_03_G11_grading_none_with_a_judge_asks_for_permits_of_its_own(
     grading: GradingMode, sandbox: bool, queued: int
 ) -> None:
-    bench = Bench(grading=grading, grader=Asking(2), judge=Judge(said(), said()), agent_sandbox=sandbox)
+    bench = Bench(grading=grading, grader=Asking(2), judge=Answering(said(), said()), agent_sandbox=sandbox)
     result = bench.run()
     assert verdict_of(result) is Verdict.PASSED
     assert kinds(bench).count(GradingQueued) == queued
@@ -97,7 +78,7 @@ def test_05_a_grader_that_asks_without_a_judge_is_at_fault() -> None:
 
 @pytest.mark.parametrize("fault", [ValueError("no"), Fault("grader.judge_failed", "no verdict")])
 def test_case_139_what_the_judge_used_counts_where_grading_fails(fault: Exception) -> None:
-    result = Bench(grader=Asking(1, fault), judge=Judge(said())).run()
+    result = Bench(grader=Asking(1, fault), judge=Answering(said())).run()
     assert verdict_of(result) is Verdict.ERRORED
     assert result.grader_usage.calls == 1
     assert result.grader_usage.cost_usd == 0.5
@@ -113,7 +94,7 @@ def test_case_139_what_the_judge_used_counts_where_grading_fails(fault: Exceptio
     ],
 )
 def test_05_what_is_wrong_with_the_judge_is_never_the_agents_doing(reply: Completion | Fault, code: str) -> None:
-    result = Bench(grader=Asking(), judge=Judge(reply)).run()
+    result = Bench(grader=Asking(), judge=Answering(reply)).run()
     assert verdict_of(result) is Verdict.ERRORED
     assert [issue.code for issue in result.issues if issue.code not in ("usage.missing", "price.unknown")] == [code]
     assert all(issue.fatal for issue in result.issues if issue.code == code)
@@ -127,7 +108,7 @@ def test_05_what_is_wrong_with_the_judge_is_never_the_agents_doing(reply: Comple
 def test_09_M6_a_call_that_the_judge_does_not_take_on_costs_nothing(code: str, times: int) -> None:
     refused = Fault(code, "no", refused=times > 1)
     policy = RetryPolicy(min_delay_seconds=0.001, max_delay_seconds=0.002)
-    bench = Bench(grader=Asking(), judge=Judge(*[refused] * times), retry=policy)
+    bench = Bench(grader=Asking(), judge=Answering(*[refused] * times), retry=policy)
     bench.events = Resumed()
     bench.events.bench = bench  # type: ignore[attr-defined]
     result = bench.run()
@@ -136,7 +117,7 @@ def test_09_M6_a_call_that_the_judge_does_not_take_on_costs_nothing(code: str, t
 
 
 def test_09_a_judge_that_reports_no_usage_is_said() -> None:
-    result = Bench(grader=Asking(), judge=Judge(said(usage=None))).run()
+    result = Bench(grader=Asking(), judge=Answering(said(usage=None))).run()
     assert verdict_of(result) is Verdict.PASSED
     assert "usage.missing" in codes(result)
     assert (result.grader_usage.calls, result.grader_usage.cost_usd) == (1, None)
@@ -158,7 +139,7 @@ def test_05_T5_a_judge_that_refuses_for_now_is_waited_for() -> None:
     """The wait is one of the try, which gives its permits back; what was refused is not paid for."""
     refused = Fault("model.rate_limited", "slow down", refused=True, retry_after="0.01")
     policy = RetryPolicy(min_delay_seconds=0.01, max_delay_seconds=0.02)
-    bench = Bench(grader=Asking(), judge=Judge(refused, said()), retry=policy)
+    bench = Bench(grader=Asking(), judge=Answering(refused, said()), retry=policy)
     bench.events = Resumed()
     bench.events.bench = bench  # type: ignore[attr-defined]
     result = bench.run()
