@@ -386,6 +386,14 @@ def test_a_json_file_is_read(tmp_path):
     assert turn.usage == Usage(calls=1, cost_usd=0.25)
 
 
+def test_an_output_without_the_field_of_the_answer_is_said(tmp_path, caplog):
+    said = one_turn(
+        tmp_path, command=["echo", '{"text": "yes"}'], output={"parser": "json", "answer": "choices.0.text"}
+    )
+    assert said[1].answer is None
+    assert "has no field `choices.0.text`: no answer" in caplog.text
+
+
 def test_a_trajectory_of_its_own_is_taken_over(tmp_path):
     steps = [{"step_id": 1, "source": "user", "message": "x"}, {"step_id": 2, "source": "agent", "message": "done"}]
     totals = {

@@ -118,6 +118,8 @@ class ProgramSession:
         broken = result.exit_code is None or not codes.isdisjoint(PERHAPS_PAID)
         self._tell(report, in_part=broken, refused=not codes.isdisjoint(NOT_TAKEN_ON))
         self._raise(problems)
+        if report.answer is None and declared.output.answer:  # it may be so, or the path is wrong
+            self._ctx.log.warning("the output of %s has no field `%s`: no answer", self._name, declared.output.answer)
         return Turn(answer=report.answer, usage=minus(self._told, before), steps=report.steps)
 
     async def collect(self) -> Collected:
