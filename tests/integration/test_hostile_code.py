@@ -10,7 +10,7 @@ import logging
 import os
 import resource
 import textwrap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from proctor.model.spec import Component, Task
 from proctor.providers.local import LocalProvider
 from proctor.runtime.cgroup import find_roots
 from proctor.runtime.process import find_processes
+from support.samples import sample
 
 HANG_SECONDS = 120
 LONG = pytest.mark.long
@@ -32,15 +33,6 @@ KERNEL_COUNTS = find_roots().pids is not None or os.getuid() != 0
 """Whether the kernel limits the number of processes for us."""
 PROMPT = 'def add(a, b):\n    """Return the sum."""\n'
 TESTS = "def check(candidate):\n    assert candidate(1, 2) == 3\n    assert candidate(-1, 1) == 0\n"
-
-
-def sample(cases: Mapping[str, Any], of_each: Collection[str]) -> list[Any]:
-    """Return all cases as parameters; those that are not in the sample are for the long run."""
-    assert set(of_each) <= set(cases), "each of the sample is a case"
-    return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), id=name, marks=() if name in of_each else LONG)
-        for name, case in cases.items()
-    ]
 
 
 @dataclass

@@ -6,7 +6,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from test_hostile_code import PROMPT, run, sample
+from test_hostile_code import PROMPT, run
+
+from support.samples import sample
 
 NEAR = {
     "prompt": "import math\n\n\ndef near(a, b):\n    assert math.fabs(a - b) < 1e-6\n    return True\n\n\n" + PROMPT,

@@ -1,8 +1,8 @@
-"""Which checks of a suite the default run makes of a provider, where another provider proves the same rules."""
+"""Which cases of many the default run takes, where these prove the rule and the others are made in the long run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -10,10 +10,17 @@ import pytest
 from proctor.testing.conformance import ProviderCheck
 
 
-def sampled(checks: Iterable[ProviderCheck], often: set[str]) -> list[Any]:
-    """Return checks as parameters of a test: those that are not named in `often` are made in the long run only."""
-    found = list(checks)
-    assert often <= {check.name for check in found}, "a check has another name now"
+def sample(cases: Mapping[str, Any], often: Collection[str]) -> list[Any]:
+    """Return cases by name as parameters of a test, tuples as several; those that are not in `often` are `long`."""
+    assert set(often) <= set(cases), "each of the sample is a case"
     return [
-        pytest.param(check, id=check.name, marks=[] if check.name in often else pytest.mark.long) for check in found
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), id=name, marks=() if name in often else pytest.mark.long
+        )
+        for name, case in cases.items()
     ]
+
+
+def sampled(checks: Iterable[ProviderCheck], often: Collection[str]) -> list[Any]:
+    """Return the checks of a provider as parameters of a test, likewise."""
+    return sample({check.name: (check,) for check in checks}, often)

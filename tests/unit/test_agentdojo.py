@@ -25,6 +25,7 @@ from proctor.plugins.api import TOOL_CALLS, Collected
 from proctor.runtime.recorded_tools import RecordedTools, RecordingSession
 from proctor.testing import check_benchmark
 from support.fake_agentdojo import install
+from support.in_place import in_place
 
 PAY = {"name": "send_money", "arguments": {"amount": 5}}
 BANKING = {"suites": ["banking"]}
@@ -33,16 +34,8 @@ BANKING = {"suites": ["banking"]}
 @pytest.fixture
 def dojo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The package of tests, in place of any other; the worker is ended."""
-    install(tmp_path / "packages")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.setenv("SECRET_API_KEY", "sk-secret")
-    monkeypatch.syspath_prepend(tmp_path / "packages")
-    monkeypatch.chdir(tmp_path)
-    agentdojo.version.cache_clear()
-    agentdojo.close()
-    yield tmp_path
-    agentdojo.close()
-    agentdojo.version.cache_clear()
+    with in_place(agentdojo, install, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def tasks(**given: Any) -> list[Task]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,11 @@ from proctor.runtime import namespaces, spawn
 from proctor.runtime.cgroup import find_sandbox_roots
 from proctor.runtime.process import base_interpreter, find_processes
 from support.bwrap import needs_bwrap
+from support.spawners import fresh  # noqa: F401 - it is around each test
 
 pytestmark = needs_bwrap
 
 NONE = EnvironmentSpec(provider="bwrap", network=Network("none"))
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    spawn.stop_all()
-    spawn._state.failed = 0
-    yield
-    spawn.stop_all()
-    spawn._state.failed = 0
 
 
 def use(

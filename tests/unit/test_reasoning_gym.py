@@ -24,6 +24,7 @@ from proctor.graders.reasoning_gym import ANSWER_LIMIT, ReasoningGymGrader, Reas
 from proctor.model.attempt import Grade, InvalidGrade
 from proctor.model.spec import Task
 from support.fake_reasoning_gym import install
+from support.in_place import in_place
 
 INVALID = [{"size": 0}, {"size": 1_001}, {"solved_at": 0}, {"name": []}, {"seed": -1}, {"seeds": 1}]
 
@@ -31,16 +32,8 @@ INVALID = [{"size": 0}, {"size": 1_001}, {"solved_at": 0}, {"name": []}, {"seed"
 @pytest.fixture
 def gym(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The package of tests, in place of any other; workers are ended."""
-    install(tmp_path / "packages")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.setenv("SECRET_API_KEY", "sk-secret")
-    monkeypatch.syspath_prepend(tmp_path / "packages")
-    monkeypatch.chdir(tmp_path)
-    reasoning_gym.version.cache_clear()
-    reasoning_gym.close()
-    yield tmp_path
-    reasoning_gym.close()
-    reasoning_gym.version.cache_clear()
+    with in_place(reasoning_gym, install, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def tasks(**given: Any) -> list[Task]:
